@@ -1,0 +1,60 @@
+// Byte spans, and loads and stores in a stated byte order. No pointer to bytes is ever cast to a struct.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace h4a {
+
+using Bytes = std::span<const std::uint8_t>;
+using MutableBytes = std::span<std::uint8_t>;
+
+/// Loads N bytes, most significant first (network order). `p` has at least N readable bytes.
+template <std::size_t N>
+[[nodiscard]] constexpr std::uint64_t load_be(const std::uint8_t* p) noexcept {
+  static_assert(N >= 1 && N <= 8);
+  std::uint64_t v = 0;
+  for (std::size_t i = 0; i < N; ++i) v = v << 8 | p[i];
+  return v;
+}
+
+/// Stores the low N bytes of `v`, most significant first. `p` has at least N writable bytes.
+template <std::size_t N>
+constexpr void store_be(std::uint8_t* p, std::uint64_t v) noexcept {
+  static_assert(N >= 1 && N <= 8);
+  for (std::size_t i = 0; i < N; ++i) p[i] = static_cast<std::uint8_t>(v >> (8 * (N - 1 - i)));
+}
+
+/// Loads N bytes, least significant first.
+template <std::size_t N>
+[[nodiscard]] constexpr std::uint64_t load_le(const std::uint8_t* p) noexcept {
+  static_assert(N >= 1 && N <= 8);
+  std::uint64_t v = 0;
+  for (std::size_t i = N; i > 0; --i) v = v << 8 | p[i - 1];
+  return v;
+}
+
+/// Stores the low N bytes of `v`, least significant first.
+template <std::size_t N>
+constexpr void store_le(std::uint8_t* p, std::uint64_t v) noexcept {
+  static_assert(N >= 1 && N <= 8);
+  for (std::size_t i = 0; i < N; ++i) p[i] = static_cast<std::uint8_t>(v >> (8 * i));
+}
+
+[[nodiscard]] constexpr std::uint16_t load_be16(const std::uint8_t* p) noexcept {
+  return static_cast<std::uint16_t>(load_be<2>(p));
+}
+[[nodiscard]] constexpr std::uint32_t load_be24(const std::uint8_t* p) noexcept {
+  return static_cast<std::uint32_t>(load_be<3>(p));
+}
+[[nodiscard]] constexpr std::uint32_t load_be32(const std::uint8_t* p) noexcept {
+  return static_cast<std::uint32_t>(load_be<4>(p));
+}
+[[nodiscard]] constexpr std::uint64_t load_be64(const std::uint8_t* p) noexcept {
+  return load_be<8>(p);
+}
+
+}  // namespace h4a
