@@ -1,4 +1,5 @@
-// The generated code keeps the layout that docs/WIRE.md states: octet strings are never byte-swapped.
+// The generated code keeps the layout that docs/WIRE.md states: octet strings are never
+// byte-swapped.
 #include <bootstrap_generated.h>
 
 #include "test/test_support.h"
@@ -20,7 +21,9 @@ void octets_travel_as_they_are(void**) {
   assert_memory_equal(&nonce, octets, 16);
 }
 
-void the_identifier_of_an_offer(void**) { assert_string_equal(fb::OfferIdentifier(), "H4AO"); }
+void the_identifier_of_an_offer(void**) {
+  assert_string_equal(fb::OfferIdentifier(), "H4AO");
+}
 
 }  // namespace
 }  // namespace h4a
