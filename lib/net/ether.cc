@@ -1,0 +1,36 @@
+#include "net/ether.h"
+
+#include <fmt/format.h>
+
+namespace h4a::net {
+
+EtherFields EtherView::fields() const noexcept {
+  EtherFields f{destination(), source(), tag_count(), {}, type()};
+  for (std::size_t i = 0; i < f.tag_count; ++i) f.tags[i] = tag(i);
+  return f;
+}
+
+void build(std::uint8_t* p, const EtherFields& f) noexcept {
+  f.destination.store(p);
+  f.source.store(p + 6);
+  p += 12;
+  for (std::size_t i = 0; i < f.tag_count; ++i, p += EtherView::kTagSize) {
+    const VlanTag& t = f.tags[i];
+    store_be<2>(p, static_cast<std::uint16_t>(t.tpid));
+    const unsigned eligible = t.drop_eligible ? 0x1000U : 0U;
+    store_be<2>(p + 2, (t.priority & 7U) << 13 | eligible | (t.id & 0xfffU));
+  }
+  store_be<2>(p, static_cast<std::uint16_t>(f.type));
+}
+
+std::string to_string(const EtherView& v) {
+  std::string s = fmt::format("{} > {}", to_string(v.source()), to_string(v.destination()));
+  for (std::size_t i = 0; i < v.tag_count(); ++i) {
+    const VlanTag t = v.tag(i);
+    s += fmt::format(" {} {} prio {}", t.tpid == EtherType::kServiceVlan ? "svlan" : "vlan", t.id,
+                     t.priority);
+  }
+  return s + fmt::format(" type 0x{:04x}", static_cast<unsigned>(v.type()));
+}
+
+}  // namespace h4a::net
