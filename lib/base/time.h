@@ -15,7 +15,9 @@ class Duration {
   static constexpr Duration ms(std::int64_t v) noexcept { return Duration(v * 1'000'000); }
   static constexpr Duration s(std::int64_t v) noexcept { return Duration(v * 1'000'000'000); }
   [[nodiscard]] constexpr std::int64_t count_ns() const noexcept { return ns_; }
-  [[nodiscard]] constexpr double seconds() const noexcept { return static_cast<double>(ns_) * 1e-9; }
+  [[nodiscard]] constexpr double seconds() const noexcept {
+    return static_cast<double>(ns_) * 1e-9;
+  }
   constexpr Duration operator+(Duration d) const noexcept { return Duration(ns_ + d.ns_); }
   constexpr Duration operator-(Duration d) const noexcept { return Duration(ns_ - d.ns_); }
   constexpr Duration operator*(std::int64_t k) const noexcept { return Duration(ns_ * k); }
@@ -49,5 +51,9 @@ class Instant {
 
 /// The machine's monotonic clock. For `main` and the edge only.
 [[nodiscard]] Instant steady_now() noexcept;
+
+/// Nanoseconds since 1970, for time stamps of captures and certificates. For `main` and the edge
+/// only.
+[[nodiscard]] std::int64_t wall_now_ns() noexcept;
 
 }  // namespace h4a
