@@ -23,6 +23,13 @@ void build(std::uint8_t* p, const EtherFields& f) noexcept {
   store_be<2>(p, static_cast<std::uint16_t>(f.type));
 }
 
+MacAddress multicast_mac(const IpAddress& ip) noexcept {
+  const auto& b = ip.bytes();
+  if (!ip.is_v4()) return MacAddress({0x33, 0x33, b[12], b[13], b[14], b[15]});
+  const auto low_7_bits = static_cast<std::uint8_t>(b[13] & 0x7f);
+  return MacAddress({0x01, 0x00, 0x5e, low_7_bits, b[14], b[15]});
+}
+
 std::string to_string(const EtherView& v) {
   std::string s = fmt::format("{} > {}", to_string(v.source()), to_string(v.destination()));
   for (std::size_t i = 0; i < v.tag_count(); ++i) {

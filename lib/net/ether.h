@@ -105,6 +105,9 @@ class EtherView {
 /// Writes header_size(f) bytes at `p`.
 void build(std::uint8_t* p, const EtherFields& f) noexcept;
 
+/// Where packets to the multicast group `ip` go. Spec: RFC 1112 §6.4 (v4), RFC 2464 §7 (v6).
+[[nodiscard]] MacAddress multicast_mac(const IpAddress& ip) noexcept;
+
 [[nodiscard]] std::string to_string(const EtherView& v);
 
 }  // namespace h4a::net

@@ -78,6 +78,12 @@ void a_third_tag_is_refused(void**) {
   assert_error(EtherView::parse(frame_of(f)), Error::kUnsupported);
 }
 
+void groups_have_their_own_addresses(void**) {
+  assert_eq(multicast_mac(IpAddress::v4(224, 129, 2, 3)), MacAddress({1, 0, 0x5e, 1, 2, 3}));
+  assert_eq(multicast_mac(*IpAddress::parse("ff02::1:ff01:203")),
+            MacAddress({0x33, 0x33, 0xff, 1, 2, 3}));
+}
+
 void prints_what_matters(void**) {
   EtherFields f;
   f.tag_count = 1;
@@ -97,6 +103,7 @@ int main() {
       cmocka_unit_test(bytes_are_where_the_standard_puts_them),
       cmocka_unit_test(every_truncation_is_refused),
       cmocka_unit_test(a_third_tag_is_refused),
+      cmocka_unit_test(groups_have_their_own_addresses),
       cmocka_unit_test(prints_what_matters),
   };
   return cmocka_run_group_tests_name("ether", tests, nullptr, nullptr);

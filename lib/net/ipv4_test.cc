@@ -1,5 +1,6 @@
 #include "net/ipv4.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
