@@ -5,7 +5,6 @@
 #include <cstring>
 #include <dirent.h>
 #include <linux/capability.h>
-#include <linux/if_packet.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -38,15 +37,10 @@ ifreq request_for(const std::string& name) noexcept {
   return r;
 }
 
-bool is_packet_socket_of(int fd, int index) noexcept {
-  int domain = 0;
-  socklen_t size = sizeof(domain);
-  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_PACKET)
-    return false;
-  sockaddr_ll address{};
-  size = sizeof(address);
-  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-         address.sll_ifindex == index;
+bool is_socket_of(int fd, int domain) noexcept {
+  int found = 0;
+  socklen_t size = sizeof(found);
+  return ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &found, &size) == 0 && found == domain;
 }
 
 }  // namespace
@@ -85,17 +79,22 @@ bool has_capability(unsigned capability) noexcept {
   return (data[capability / 32].effective >> (capability % 32) & 1U) != 0;
 }
 
-int find_packet_socket(int index) noexcept {
+std::vector<int> sockets_of(int domain) {
+  std::vector<int> found;
   DIR* dir = ::opendir("/proc/self/fd");
-  if (dir == nullptr) return -1;
-  int found = -1;
+  if (dir == nullptr) return found;
   while (const dirent* entry = ::readdir(dir)) {
     const int fd = std::atoi(entry->d_name);
-    // The newest one: an older port on the same interface keeps its own.
-    if (fd > found && is_packet_socket_of(fd, index)) found = fd;
+    if (is_socket_of(fd, domain)) found.push_back(fd);
   }
   ::closedir(dir);
   return found;
+}
+
+int new_socket(int domain, const std::vector<int>& before) {
+  for (const int fd : sockets_of(domain))
+    if (std::find(before.begin(), before.end(), fd) == before.end()) return fd;
+  return -1;
 }
 
 }  // namespace h4a::dpdk

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/address.h"
 #include "base/result.h"
@@ -24,8 +25,10 @@ struct Interface {
 /// True if the effective capability (CAP_NET_RAW, CAP_NET_ADMIN, ...) is there.
 [[nodiscard]] bool has_capability(unsigned capability) noexcept;
 
-/// The AF_PACKET socket bound to interface `index` in this process (of several, the highest
-/// descriptor), or -1. ethdev does not hand out the descriptor of net_af_packet.
-[[nodiscard]] int find_packet_socket(int index) noexcept;
+/// The descriptors of this process's sockets of `domain` (AF_PACKET, AF_XDP). ethdev does not hand out
+/// those of its drivers: what is new after a device was made, is the device's.
+[[nodiscard]] std::vector<int> sockets_of(int domain);
+/// The first one in sockets_of(domain) that is not in `before`, or -1.
+[[nodiscard]] int new_socket(int domain, const std::vector<int>& before);
 
 }  // namespace h4a::dpdk

@@ -4,8 +4,11 @@
 // lie without gaps (the driver computes their place as a multiple of the slot), so a block holds a
 // whole number of both slots and pages: 4 × 9216 = 9 × 4096.
 #include <algorithm>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
+#include <rte_ethdev.h>
+#include <sys/socket.h>
 
 #include "drivers_glue/dpdk/devices.h"
 #include "drivers_glue/dpdk/interface.h"
@@ -62,6 +65,33 @@ Result<std::uint16_t> choose_mtu(const PortSpec& spec, const PortOptions& option
   return static_cast<std::uint16_t>(wanted != 0 ? wanted : std::min(interface.mtu, limit));
 }
 
+/// Keeps libbpf and libxdp, which net_af_xdp brings along, from writing on stderr.
+class QuietBpf {
+ public:
+  QuietBpf() noexcept
+      : bpf_(silence("libbpf.so.1", "libbpf_set_print")),
+        xdp_(silence("libxdp.so.1", "libxdp_set_print")) {}
+  QuietBpf(const QuietBpf&) = delete;
+  QuietBpf& operator=(const QuietBpf&) = delete;
+  ~QuietBpf() {
+    if (bpf_ != nullptr) ::dlclose(bpf_);
+    if (xdp_ != nullptr) ::dlclose(xdp_);
+  }
+
+ private:
+  /// @return the library, if it is loaded.
+  static void* silence(const char* library, const char* function) noexcept {
+    using SetPrint = void* (*)(void*);  // takes and returns a print function; null prints nothing
+    void* handle = ::dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    if (handle == nullptr) return nullptr;
+    if (const auto set = reinterpret_cast<SetPrint>(::dlsym(handle, function))) set(nullptr);
+    return handle;
+  }
+
+  void* bpf_;
+  void* xdp_;
+};
+
 /// Makes, configures and starts the device; fills `config.port_id`.
 Result<void> bring_up(std::string_view driver, const std::string& arguments, EthdevConfig& config,
                       const QueueSetup& setup, std::string& error) {
@@ -90,11 +120,12 @@ PortResult open_af_packet(const PortSpec& spec, const PortOptions& options, std:
   config.pool = *std::move(pool);
   const std::string arguments = fmt::format("iface={},blocksz={},framesz={},framecnt={}",
                                             spec.target, kBlockBytes, kSlotBytes, kSlots);
+  const std::vector<int> before = sockets_of(AF_PACKET);
   if (const auto r = bring_up("net_af_packet", arguments, config, {}, error); !r) {
     error = fmt::format("{}{}: {}", kPrefix, spec.target, error);
     return failure(r.error());
   }
-  config.wait_fd = find_packet_socket(interface->index);
+  config.wait_fd = new_socket(AF_PACKET, before);
   return std::make_unique<EthdevPort>(std::move(config));
 }
 
@@ -108,7 +139,8 @@ PortResult open_af_xdp(const PortSpec& spec, const PortOptions& options, std::st
   if (!interface) return failure(interface.error());
   if (!has_capability(CAP_NET_RAW) || !has_capability(CAP_NET_ADMIN))
     return no_permission(spec, kPrefix, "cap_net_raw,cap_net_admin,cap_bpf", error);
-  const std::size_t data_room = kPageBytes - mbuf_overhead_bytes();
+  // DPDK spreads elements over memory channels: an odd number of cache lines stays as it is.
+  const std::size_t data_room = kPageBytes - 64 - mbuf_overhead_bytes();
   const std::size_t limit = data_room - kKernelHeadroomBytes - kLinkBytes;
   const auto mtu =
       choose_mtu(spec, options, *interface, static_cast<unsigned>(limit), kPrefix, error);
@@ -125,11 +157,14 @@ PortResult open_af_xdp(const PortSpec& spec, const PortOptions& options, std::st
   const std::string arguments =
       fmt::format("iface={},start_queue={},queue_count=1", spec.target, spec.queue);
   const QueueSetup queues{.descriptors = 2048};
+  const std::vector<int> before = sockets_of(AF_XDP);
+  const QuietBpf quiet;
   if (const auto r = bring_up("net_af_xdp", arguments, config, queues, error); !r) {
     error = fmt::format("{}{}: {}; af_packet:{} works without AF_XDP", kPrefix, spec.target, error,
                         spec.target);
     return failure(r.error());
   }
+  config.wait_fd = new_socket(AF_XDP, before);
   return std::make_unique<EthdevPort>(std::move(config));
 }
 
@@ -159,7 +194,7 @@ PortResult open_tap(const PortSpec& spec, const PortOptions& options, std::strin
   auto pool = MbufPool::create(frame_count(spec, options), kDataRoomBytes, error);
   if (!pool) return failure(pool.error());
   config.pool = *std::move(pool);
-  const QueueSetup queues{.descriptors = 512};
+  const QueueSetup queues{.descriptors = 512, .rx_interrupt = true};
   if (const auto r = bring_up("net_tap", "iface=" + spec.target, config, queues, error); !r) {
     error = fmt::format("tap:{}: {}", spec.target, error);
     return failure(r.error());
@@ -169,6 +204,7 @@ PortResult open_tap(const PortSpec& spec, const PortOptions& options, std::strin
     error = fmt::format("tap:{}: the kernel does not take mtu={}", spec.target, config.mtu);
     return failure(Error::kIo);
   }
+  config.wait_fd = rte_eth_dev_rx_intr_ctl_q_get_fd(config.port_id, 0);
   return std::make_unique<EthdevPort>(std::move(config));
 }
 

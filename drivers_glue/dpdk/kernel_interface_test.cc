@@ -171,6 +171,7 @@ void test_tap(void**) {
     assert_int_equal(kernel->mtu, 1500);
     assert_false(t->mac() == kernel->mac);
 
+    assert_true(t->wait_fd() >= 0);
     packet::Frame* f = t->pool().allocate_one();
     std::uint8_t* p = f->append(60);
     std::fill_n(p, 60, std::uint8_t{0});
@@ -217,6 +218,7 @@ void test_af_xdp(void**) {
   }
   auto b = open_or_null("af_packet:x1");
   assert_true(b != nullptr);
+  assert_true((*a)->wait_fd() >= 0);
   for (const std::size_t size : {std::size_t{60}, std::size_t{1514}, std::size_t{3014}}) {
     assert_true(passes(**a, *b, size));
     assert_true(passes(*b, **a, size));

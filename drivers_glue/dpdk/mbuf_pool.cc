@@ -83,7 +83,8 @@ std::size_t MbufPool::count() const noexcept {
 }
 
 std::size_t mbuf_overhead_bytes() noexcept {
-  return sizeof(rte_mempool_objhdr) + sizeof(rte_mbuf) + kPrivateBytes + kFrameHeadroomBytes;
+  return RTE_CACHE_LINE_ROUNDUP(sizeof(rte_mempool_objhdr)) + sizeof(rte_mbuf) + kPrivateBytes +
+         kFrameHeadroomBytes;
 }
 
 }  // namespace h4a::dpdk

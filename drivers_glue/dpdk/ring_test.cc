@@ -32,7 +32,7 @@ PortOptions small() {
 int set_up(void** state) {
   std::string error;
   EalOptions options;
-  options.hugepages = false;
+  options.hugepages = ::getenv("H4A_TEST_HUGEPAGES") != nullptr;
   if (!start_eal(options, error)) {
     print_error("%s\n", error.c_str());
     return -1;
@@ -219,11 +219,32 @@ void test_out_of_memory(void**) {
   assert_true(error.find("frames=N") != std::string::npos);
 }
 
+// Any DPDK device by its own arguments, here two that need nothing.
+void test_devargs(void**) {
+  std::string error;
+  for (int i = 0; i < 3; ++i) {
+    auto null = open_port("net_null0,size=100", small(), error);
+    if (!null) fail_msg("%s", error.c_str());
+    assert_int_equal((*null)->mtu(), 1500);
+    std::array<packet::Frame*, 8> frames{};
+    assert_int_equal((*null)->receive(frames), 8);
+    assert_int_equal(frames[7]->size(), 100);
+    assert_int_equal((*null)->transmit(frames), 8);
+    assert_int_equal((*null)->pool().available(), 512);
+  }
+  assert_error(open_port("net_nosuch0", {}, error), Error::kNotFound);
+  assert_true(error.starts_with("net_nosuch0: "));
+  // The EAL of this process started without PCI.
+  assert_error(open_port("pci:0000:00:1f.7", {}, error), Error::kInvalidState);
+  assert_true(error.find("open the pci: port first") != std::string::npos);
+}
+
 void test_nothing_left_behind(void**) {
   const std::string mine = "h4a" + std::to_string(::getpid());
-  assert_false(std::filesystem::exists("/var/run/dpdk/" + mine));
+  std::error_code ignored;  // as an ordinary user: what is not ours to see
+  assert_false(std::filesystem::exists("/var/run/dpdk/" + mine, ignored));
   for (const auto& entry : std::filesystem::directory_iterator("/tmp"))
-    assert_false(std::filesystem::exists(entry.path() / "dpdk" / mine));
+    assert_false(std::filesystem::exists(entry.path() / "dpdk" / mine, ignored));
 }
 
 }  // namespace
@@ -238,6 +259,7 @@ int main() {
       cmocka_unit_test(test_reopen),
       cmocka_unit_test(test_names),
       cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_devargs),
       cmocka_unit_test(test_nothing_left_behind),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
