@@ -19,12 +19,14 @@
 #include <span>
 
 #include "ipsec/sa.h"
+#include "net/esp.h"
 #include "packet/frame.h"
 
 namespace h4a::ipsec {
 
 /// SPI and sequence number. Spec: RFC 4303 §2.
-inline constexpr std::size_t kEspHeaderSize = 8;
+inline constexpr std::size_t kEspHeaderSize = net::EspView::kSize;
+static_assert(kEspHeaderSize == 8);
 /// Pad length and next header. Spec: RFC 4303 §2.5, §2.6.
 inline constexpr std::size_t kEspTrailerSize = 2;
 /// Of every suite that is built.

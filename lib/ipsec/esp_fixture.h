@@ -19,6 +19,8 @@ namespace h4a::ipsec::test {
 inline constexpr std::size_t kLinkBytes = 14;
 inline constexpr std::uint32_t kSpi = 0x1234'5678;
 inline constexpr AssociationId kAssociation{9};
+inline constexpr std::uint8_t kUdp = 17;
+inline constexpr std::uint8_t kEsp = 50;
 
 /// What a test changes about the pair.
 struct PairOptions {
@@ -101,7 +103,7 @@ class EspPair {
   }
 
   /// A frame as the stack hands it to seal_burst, all of its `payload` in the data.
-  packet::Frame* clear(Bytes payload, std::uint8_t protocol = kProtocolUdp) {
+  packet::Frame* clear(Bytes payload, std::uint8_t protocol = kUdp) {
     packet::Frame* f = pool.allocate_one();
     H4A_ASSERT(f != nullptr);
     const ByteVector ip = ip_header(options.v6, protocol, payload.size());
@@ -112,7 +114,7 @@ class EspPair {
   }
 
   /// Seals one frame through `outbound`; it must succeed.
-  packet::Frame* sealed(Bytes payload, std::uint8_t protocol = kProtocolUdp) {
+  packet::Frame* sealed(Bytes payload, std::uint8_t protocol = kUdp) {
     packet::Frame* f = clear(payload, protocol);
     H4A_ASSERT(seal_burst(*outbound, {&f, 1}) == 1);
     return f;
@@ -128,7 +130,7 @@ class EspPair {
     return f;
   }
 
-  packet::Frame* received(Bytes payload, std::uint8_t protocol = kProtocolUdp) {
+  packet::Frame* received(Bytes payload, std::uint8_t protocol = kUdp) {
     return arrive(sealed(payload, protocol));
   }
 
@@ -152,7 +154,7 @@ class EspPair {
     else
       store_be<4>(&job.aad[4], sequence);
     aead->seal({&job, 1});
-    return arrive(clear(esp, kProtocolEsp));
+    return arrive(clear(esp, kEsp));
   }
 
   /// Opens one frame. @return Drop::kNone if it was good.
@@ -183,7 +185,7 @@ class EspPair {
 };
 
 /// Payload, then pad and trailer as a sender writes them.
-inline ByteVector text_of(Bytes payload, std::uint8_t next_header = kProtocolUdp) {
+inline ByteVector text_of(Bytes payload, std::uint8_t next_header = kUdp) {
   ByteVector text(payload.begin(), payload.end());
   const std::size_t pad = (4 - (payload.size() + 2) % 4) % 4;
   for (std::size_t i = 0; i < pad; ++i) text.push_back(static_cast<std::uint8_t>(i + 1));

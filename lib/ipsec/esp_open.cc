@@ -13,6 +13,7 @@
 namespace h4a::ipsec {
 namespace {
 
+using net::IpProtocol;
 using packet::Frame;
 
 constexpr std::size_t kInFront = kEspHeaderSize + kAeadIvSize;
@@ -29,6 +30,11 @@ struct Opening {
   [[nodiscard]] std::uint8_t* text() const noexcept { return esp() + kInFront; }
   [[nodiscard]] std::size_t text_size() const noexcept {
     return frame->size() - frame->transport_offset - kInFront - kEspIcvSize;
+  }
+  // Of the plaintext's trailer, once there is one.
+  [[nodiscard]] std::size_t pad_length() const noexcept { return text()[text_size() - 2]; }
+  [[nodiscard]] IpProtocol next_header() const noexcept {
+    return static_cast<IpProtocol>(text()[text_size() - 1]);
   }
   [[nodiscard]] IpHeader ip() const noexcept {
     return IpHeader({frame->data() + frame->l3_offset,
@@ -58,7 +64,8 @@ Drop find_sa(Opening& o, SaFinder& finder) noexcept {
     return Drop::kTruncated;
   if (f.transport_offset <= f.l3_offset) return Drop::kBadIpHeader;
   const std::uint8_t* protocol = o.ip().protocol();
-  if (protocol == nullptr || *protocol != kProtocolEsp) return Drop::kBadIpHeader;
+  if (protocol == nullptr || static_cast<IpProtocol>(*protocol) != IpProtocol::kEsp)
+    return Drop::kBadIpHeader;
   const Spi spi(load_be32(o.esp()));
   if (spi.value() == 0) return Drop::kBadSpi;
   o.sa = finder.find(spi, f.destination);
@@ -137,27 +144,26 @@ bool padding_is_right(const std::uint8_t* pad, std::size_t n) noexcept {
   return true;
 }
 
-bool carries(std::uint8_t next_header, bool is_v4) noexcept {
-  return next_header == kProtocolUdp || next_header == (is_v4 ? kProtocolIcmp : kProtocolIcmpV6);
+bool carries(IpProtocol next_header, bool is_v4) noexcept {
+  return next_header == IpProtocol::kUdp ||
+         next_header == (is_v4 ? IpProtocol::kIcmp : IpProtocol::kIcmpv6);
 }
 
 Drop check_trailer(const Opening& o) noexcept {
-  const std::uint8_t* text = o.text();
-  const std::size_t size = o.text_size();
-  const std::size_t pad = text[size - 2];
-  if (pad > size - kEspTrailerSize) return Drop::kBadEspTrailer;
-  if (!padding_is_right(text + size - kEspTrailerSize - pad, pad)) return Drop::kBadEspTrailer;
-  const std::uint8_t next_header = text[size - 1];
-  if (next_header == kProtocolNone) return Drop::kEspDummy;  // Spec: RFC 4303 §2.6
+  const std::size_t trailer = o.text_size() - kEspTrailerSize;  // where it begins
+  const std::size_t pad = o.pad_length();
+  if (pad > trailer) return Drop::kBadEspTrailer;
+  if (!padding_is_right(o.text() + trailer - pad, pad)) return Drop::kBadEspTrailer;
+  const IpProtocol next_header = o.next_header();
+  if (next_header == IpProtocol::kNoNextHeader) return Drop::kEspDummy;  // Spec: RFC 4303 §2.6
   return carries(next_header, o.ip().is_v4()) ? Drop::kNone : Drop::kBadEspNextHeader;
 }
 
 /// Moves link and IP header over ESP header and IV, cuts the trailer, corrects the IP header.
 void strip(const Opening& o) noexcept {
   Frame& f = *o.frame;
-  const std::size_t size = o.text_size();
-  const std::uint8_t next_header = o.text()[size - 1];
-  const std::size_t payload = size - kEspTrailerSize - o.text()[size - 2];
+  const IpProtocol next_header = o.next_header();
+  const std::size_t payload = o.text_size() - kEspTrailerSize - o.pad_length();
   std::memmove(f.data() + kInFront, f.data(), f.transport_offset);
   f.trim_front(kInFront);
   f.truncate(f.transport_offset + payload);

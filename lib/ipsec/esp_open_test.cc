@@ -16,7 +16,9 @@ using test::ByteVector;
 using test::EspPair;
 using test::is_zero;
 using test::kAssociation;
+using test::kEsp;
 using test::kLinkBytes;
+using test::kUdp;
 using test::random_bytes;
 using test::text_of;
 
@@ -32,7 +34,7 @@ ByteVector bytes_of(const Frame* f) {
 
 /// The whole frame as it was before ESP: link header, IP header, payload.
 void expect_opened(const EspPair& pair, const Frame* f, Bytes payload, std::size_t link_bytes,
-                   std::uint8_t protocol = kProtocolUdp) {
+                   std::uint8_t protocol = kUdp) {
   const ByteVector ip = test::ip_header(pair.options.v6, protocol, payload.size());
   assert_int_equal(f->l3_offset, link_bytes);
   assert_int_equal(f->transport_offset, link_bytes + ip.size());
@@ -139,7 +141,7 @@ void published_tunnel_packets_are_authentic_and_not_carried(void**) {
     c.first_sequence =
         std::max<std::uint64_t>(1, std::uint64_t{v.sequence_high} << 32 | load_be32(&packet[4]));
     InboundSa* sa = pair.table.add_inbound(std::move(c)).value();
-    Frame* f = pair.arrive(pair.clear(packet, kProtocolEsp));
+    Frame* f = pair.arrive(pair.clear(packet, kEsp));
     const Drop verdict = pair.open(f);
     // draft-mcgrew-gcm-test-01 names ICMP inside a tunnel: in transport mode that is carried. Its
     // case 1 begins at a sequence number of 0 in the low half.
@@ -190,7 +192,7 @@ void offsets_that_contradict_the_headers_are_refused(void**) {
   beyond->transport_offset = 255;
   assert_eq(pair.open(beyond), Drop::kTruncated);
   Frame* not_esp = pair.received(numbered(60));
-  not_esp->data()[kLinkBytes + 9] = kProtocolUdp;
+  not_esp->data()[kLinkBytes + 9] = kUdp;
   assert_eq(pair.open(not_esp), Drop::kBadIpHeader);
   Frame* other_length = pair.received(numbered(60));
   other_length->data()[kLinkBytes] = 0x46;
@@ -376,13 +378,13 @@ void headers_between_ip_and_esp_stay(void**) {
   EspPair v4;
   Frame* sealed = v4.sealed(numbered(33));
   const ByteVector esp(sealed->bytes().begin() + 20, sealed->bytes().end());
-  ByteVector packet = test::ip_header(false, kProtocolEsp, esp.size(), 28);
+  ByteVector packet = test::ip_header(false, kEsp, esp.size(), 28);
   packet.insert(packet.end(), esp.begin(), esp.end());
   Frame* f = v4.pool.allocate_one();
   std::copy(packet.begin(), packet.end(), f->append(packet.size()));
   f->transport_offset = 28;
   assert_eq(v4.open(v4.arrive(f)), Drop::kNone);
-  ByteVector expected = test::ip_header(false, kProtocolUdp, 33, 28);
+  ByteVector expected = test::ip_header(false, kUdp, 33, 28);
   assert_memory_equal(f->data() + kLinkBytes, expected.data(), expected.size());
   assert_int_equal(f->size(), kLinkBytes + 28 + 33);
 
@@ -402,7 +404,7 @@ void headers_between_ip_and_esp_stay(void**) {
   assert_int_equal(load_be16(&ip[4]), 24 + 33);
   assert_int_equal(ip[6], 0);
   assert_int_equal(ip[40], 60);
-  assert_int_equal(ip[48], kProtocolUdp);
+  assert_int_equal(ip[48], kUdp);
   assert_memory_equal(&ip[64], numbered(33).data(), 33);
 }
 

@@ -10,6 +10,7 @@
 #include "ipsec/esp.h"
 #include "ipsec/ip_header.h"
 #include "ipsec/sieve.h"
+#include "net/esp.h"
 
 namespace h4a::ipsec {
 namespace {
@@ -56,12 +57,6 @@ Drop admit(OutboundSa& sa, Sealing& s) noexcept {
   return Drop::kNone;
 }
 
-void write_esp_header(std::uint8_t* esp, Spi spi, std::uint64_t sequence) noexcept {
-  store_be<4>(esp, spi.value());
-  store_be<4>(esp + 4, sequence);
-  store_be<8>(esp + kEspHeaderSize, sequence);
-}
-
 /// Pad to four bytes with 1, 2, 3. @return bytes written.
 std::size_t write_trailer(std::uint8_t* p, std::size_t clear_bytes,
                           std::uint8_t protocol) noexcept {
@@ -105,7 +100,8 @@ void prepare(SealJob& job, const OutboundSa& sa, const Sealing& s) noexcept {
   const std::uint8_t protocol = *ip_of(f).protocol();
   open_gap(f);
   std::uint8_t* const esp = f.data() + f.transport_offset;
-  write_esp_header(esp, sa.spi(), s.sequence);
+  net::build(esp, {sa.spi(), static_cast<std::uint32_t>(s.sequence)});
+  store_be<8>(esp + kEspHeaderSize, s.sequence);
 
   job.out = esp + kInFront;
   job.iv = esp + kEspHeaderSize;
@@ -119,7 +115,7 @@ void prepare(SealJob& job, const OutboundSa& sa, const Sealing& s) noexcept {
 
   f.clear_pieces();
   static_cast<void>(f.append(sealed_size(clear) - kInFront - header_part));
-  ip_of(f).rewrite(kProtocolEsp, sealed_size(clear));
+  ip_of(f).rewrite(net::IpProtocol::kEsp, sealed_size(clear));
 }
 
 }  // namespace

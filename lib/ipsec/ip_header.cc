@@ -1,16 +1,21 @@
 #include "ipsec/ip_header.h"
 
 #include "base/assert.h"
+#include "net/ipv4.h"
+#include "net/ipv6.h"
 
 namespace h4a::ipsec {
 namespace {
 
-constexpr std::size_t kV4Min = 20;
-constexpr std::size_t kV6Size = 40;
+using net::IpProtocol;
+
+constexpr std::size_t kV6Size = net::Ipv6View::kSize;
 
 /// Hop-by-hop, routing, destination options: all of one shape. Spec: RFC 8200 §4.3, §4.4, §4.6.
 bool is_extension(std::uint8_t next_header) noexcept {
-  return next_header == 0 || next_header == 43 || next_header == 60;
+  const auto kind = static_cast<IpProtocol>(next_header);
+  return kind == IpProtocol::kHopByHop || kind == IpProtocol::kRouting ||
+         kind == IpProtocol::kDestinationOptions;
 }
 
 std::uint8_t* last_next_header(MutableBytes b) noexcept {
@@ -24,36 +29,27 @@ std::uint8_t* last_next_header(MutableBytes b) noexcept {
   return offset == b.size() ? next : nullptr;
 }
 
-/// Spec: RFC 1071. The sum of 60 bytes at most fits 32 bits with ease.
-std::uint16_t checksum(Bytes b) noexcept {
-  std::uint32_t sum = 0;
-  for (std::size_t i = 0; i + 1 < b.size(); i += 2) sum += load_be16(&b[i]);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
-}
-
 }  // namespace
 
 std::uint8_t* IpHeader::protocol() noexcept {
   if (is_v4()) {
-    const bool fits = bytes_.size() >= kV4Min && (bytes_[0] & 0x0fU) * 4 == bytes_.size();
+    const bool fits =
+        bytes_.size() >= net::Ipv4View::kSize && (bytes_[0] & 0x0fU) * 4 == bytes_.size();
     return fits ? &bytes_[9] : nullptr;
   }
   const bool is_v6 = bytes_.size() >= kV6Size && bytes_[0] >> 4 == 6;
   return is_v6 ? last_next_header(bytes_) : nullptr;
 }
 
-void IpHeader::rewrite(std::uint8_t value, std::size_t payload_bytes) noexcept {
+void IpHeader::rewrite(IpProtocol value, std::size_t payload_bytes) noexcept {
   std::uint8_t* const next = protocol();
   H4A_ASSERT(next != nullptr);
-  *next = value;
+  const std::size_t total = bytes_.size() + payload_bytes;
   if (is_v4()) {
-    store_be<2>(&bytes_[2], bytes_.size() + payload_bytes);
-    store_be<2>(&bytes_[10], 0);
-    store_be<2>(&bytes_[10], checksum(bytes_));
+    net::rewrite_ipv4(bytes_.data(), static_cast<std::uint16_t>(total), value);
   } else {
-    store_be<2>(&bytes_[4], bytes_.size() - kV6Size + payload_bytes);
+    *next = static_cast<std::uint8_t>(value);
+    store_be<2>(&bytes_[4], total - kV6Size);
   }
 }
 

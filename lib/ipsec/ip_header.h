@@ -6,15 +6,9 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "net/ip_protocol.h"
 
 namespace h4a::ipsec {
-
-/// IP protocol numbers (IANA).
-inline constexpr std::uint8_t kProtocolIcmp = 1;
-inline constexpr std::uint8_t kProtocolUdp = 17;
-inline constexpr std::uint8_t kProtocolEsp = 50;
-inline constexpr std::uint8_t kProtocolIcmpV6 = 58;
-inline constexpr std::uint8_t kProtocolNone = 59;
 
 /// An IP header with all that stands before the transport header.
 class IpHeader {
@@ -28,7 +22,7 @@ class IpHeader {
   [[nodiscard]] std::uint8_t* protocol() noexcept;
   /// Writes protocol, length and checksum. `protocol()` is not nullptr.
   /// @param payload_bytes behind the header; header and payload together fit 16 bits.
-  void rewrite(std::uint8_t protocol, std::size_t payload_bytes) noexcept;
+  void rewrite(net::IpProtocol protocol, std::size_t payload_bytes) noexcept;
 
  private:
   MutableBytes bytes_;
