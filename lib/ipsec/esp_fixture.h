@@ -31,6 +31,7 @@ struct PairOptions {
   std::uint32_t window = 64;
   std::uint64_t hard_limit_blocks = std::uint64_t{1} << 35;
   AeadBackend backend = AeadBackend::kAuto;
+  std::size_t frames = 256;
 };
 
 /// Sum of 16-bit words with end-around carry, of a header whose checksum is right: 0xffff.
@@ -69,7 +70,7 @@ inline ByteVector ip_header(bool v6, std::uint8_t protocol, std::size_t payload_
 
 class EspPair {
  public:
-  explicit EspPair(const PairOptions& o = {}) : options(o), table(8), pool(256) {
+  explicit EspPair(const PairOptions& o = {}) : options(o), table(8), pool(o.frames) {
     SaConfig in = config();
     inbound = table.add_inbound(std::move(in)).value();
     outbound = make_outbound(config()).value();
