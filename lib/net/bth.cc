@@ -82,7 +82,7 @@ ParsedTransport parse_transport(Bytes packet) noexcept {
     return tl::unexpected(bth.error() == Error::kTruncated ? Drop::kTruncated : Drop::kBadBth);
   const OpcodeInfo* row = find_opcode(bth->opcode_byte());
   if (row == nullptr) return tl::unexpected(Drop::kBadOpcode);
-  const std::size_t head = header_length(*row);
+  const std::size_t head = row->header_length();
   if (packet.size() < head) return tl::unexpected(Drop::kBadExtendedHeader);
   const std::size_t after_headers = packet.size() - head;
   if (!payload_fits(*row, after_headers)) return tl::unexpected(Drop::kBadExtendedHeader);

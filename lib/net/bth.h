@@ -235,7 +235,7 @@ class TransportPacket {
   [[nodiscard]] Deth deth() const noexcept { return Deth::load(at(Header::kDeth)); }
   /// The payload, pad excluded.
   [[nodiscard]] Bytes payload() const noexcept {
-    const std::size_t head = header_length(*row_);
+    const std::size_t head = row_->header_length();
     return {p_ + head, size_ - head - bth_.pad_count()};
   }
 

@@ -20,7 +20,7 @@ std::vector<std::uint8_t> from_hex(std::string_view hex) {
 
 /// A packet of this opcode with zero extended headers and `after` bytes behind them.
 std::vector<std::uint8_t> template_packet(Opcode opcode, std::size_t after, std::uint8_t pad) {
-  std::vector<std::uint8_t> p(header_length(info(opcode)) + after);
+  std::vector<std::uint8_t> p(info(opcode).header_length() + after);
   Bth bth;
   bth.opcode = opcode;
   bth.pad_count = pad;
@@ -102,7 +102,7 @@ void opcode_names_and_lengths(void**) {
     const OpcodeInfo* row = find_opcode(c.opcode);
     assert_non_null(row);
     assert_string_equal(std::string(row->name).c_str(), c.name);
-    assert_int_equal(header_length(*row), c.header_length);
+    assert_int_equal(row->header_length(), c.header_length);
     assert_int_equal(row->is_request(), c.request);
   }
   for (const int reserved : {0x15, 0x18, 0x1f, 0x2c, 0x40, 0x66, 0x80, 0xc0, 0xff})

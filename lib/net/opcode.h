@@ -136,25 +136,26 @@ struct OpcodeInfo {
   [[nodiscard]] constexpr bool has(Header h) const noexcept { return headers.has(h); }
   /// Offset of `h` from the first byte of BTH; the row must have it.
   [[nodiscard]] constexpr std::size_t offset(Header h) const noexcept {
-    std::size_t at = kBthSize;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(h); ++i)
-      if (headers.has(static_cast<Header>(i))) at += kHeaderSizes[i];
-    return at;
+    return offsets[static_cast<std::size_t>(h)];
   }
   /// Bytes of BTH and all extended headers.
-  [[nodiscard]] constexpr std::size_t header_length() const noexcept {
-    std::size_t n = kBthSize;
-    for (std::size_t i = 0; i < kHeaderCount; ++i)
-      if (headers.has(static_cast<Header>(i))) n += kHeaderSizes[i];
-    return n;
-  }
+  [[nodiscard]] constexpr std::size_t header_length() const noexcept { return length; }
+
+  std::array<std::uint8_t, kHeaderCount> offsets;  // sums over `headers`, made by the table
+  std::uint8_t length;
 };
 
 namespace detail {
 
 constexpr OpcodeInfo row(Opcode opcode, std::string_view name, Service service, Operation operation,
                          Position position, HeaderSet headers, bool has_payload) noexcept {
-  return {opcode, name, service, operation, position, headers, has_payload};
+  OpcodeInfo r{opcode, name, service, operation, position, headers, has_payload, {}, kBthSize};
+  for (std::size_t i = 0; i < kHeaderCount; ++i) {
+    r.offsets[i] = r.length;
+    if (headers.has(static_cast<Header>(i)))
+      r.length = static_cast<std::uint8_t>(r.length + kHeaderSizes[i]);
+  }
+  return r;
 }
 
 }  // namespace detail
@@ -234,12 +235,6 @@ inline constexpr auto kRowOfOpcode = [] {
     rows[static_cast<std::size_t>(kOpcodeTable[i].opcode)] = static_cast<std::uint8_t>(i);
   return rows;
 }();
-inline constexpr auto kHeaderLengths = [] {
-  std::array<std::uint8_t, kOpcodeTable.size()> lengths{};
-  for (std::size_t i = 0; i < kOpcodeTable.size(); ++i)
-    lengths[i] = static_cast<std::uint8_t>(kOpcodeTable[i].header_length());
-  return lengths;
-}();
 
 }  // namespace detail
 
@@ -251,10 +246,6 @@ inline constexpr auto kHeaderLengths = [] {
 /// The row of an enumerator.
 [[nodiscard]] constexpr const OpcodeInfo& info(Opcode opcode) noexcept {
   return kOpcodeTable[detail::kRowOfOpcode[static_cast<std::size_t>(opcode)]];
-}
-/// header_length() of a row of the table, without the sum.
-[[nodiscard]] constexpr std::size_t header_length(const OpcodeInfo& row) noexcept {
-  return detail::kHeaderLengths[detail::kRowOfOpcode[static_cast<std::size_t>(row.opcode)]];
 }
 
 /// The opcode of one packet of a message: `plain` at `position`, without immediate or invalidate.
