@@ -1,9 +1,9 @@
 // Engine: the RoCEv2 transport of one stack: memory table, queue pairs, completion queues, timers.
 // Spec: IBA vol. 1 chapters 9 and 10, annex A17.
 //
-// It speaks packets from BTH to pad: UDP, IP, ESP, ICRC and link headers are the stack's. It does no
-// I/O and reads no clock. Control and work calls are those of verbs::Device, with the same contracts;
-// the stack forwards to them.
+// It speaks packets from BTH to pad: UDP, IP, ESP, ICRC and link headers are the stack's. It does
+// no I/O and reads no clock. Control and work calls are those of verbs::Device, with the same
+// contracts; the stack forwards to them.
 //
 // Thread: the owner of the stack. Memory is taken at construction and in create_* calls only.
 #pragma once
@@ -75,16 +75,17 @@ class Engine {
   // ---- packets and time: called by the stack's poll loop ----
 
   /// Takes in packets. In: data at BTH, size up to and with the pad (no ICRC, which is verified);
-  /// `association`, `source`, `destination` and `ecn_ce` set. The frames stay the caller's; those that
-  /// were dropped have `drop` set and are counted in counters().drops. Acknowledgements and responses
-  /// become work for transmit().
+  /// `association`, `source`, `destination` and `ecn_ce` set. The frames stay the caller's; those
+  /// that were dropped have `drop` set and are counted in counters().drops. Acknowledgements and
+  /// responses become work for transmit().
   void receive(std::span<packet::Frame* const> frames, Instant now) noexcept;
 
-  /// Builds packets that are due: acknowledgements, READ responses, requests, retransmissions. QPs take
-  /// turns. Out: data at BTH with the headers; payload in pieces; pad in the tail; `path`,
+  /// Builds packets that are due: acknowledgements, READ responses, requests, retransmissions. QPs
+  /// take turns. Out: data at BTH with the headers; payload in pieces; pad in the tail; `path`,
   /// `association` and `udp_source_port` set.
   /// @param out room for 1..kBurstMax frames, allocated from `pool`; the caller owns them.
-  /// @return how many were built; fewer than out.size() when nothing more is due or the pool is empty.
+  /// @return how many were built; fewer than out.size() when nothing more is due or the pool is
+  /// empty.
   [[nodiscard]] std::size_t transmit(packet::FramePool& pool, std::span<packet::Frame*> out,
                                      Instant now) noexcept;
 

@@ -1,0 +1,66 @@
+// Core: what requester, completer and responder share: memory, counters, timers, the list of QPs
+// that have packets to send, completions and events.
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+
+#include "base/random.h"
+#include "base/timer_heap.h"
+#include "packet/frame.h"
+#include "roce/engine.h"
+#include "roce/memory_table.h"
+#include "roce/qp.h"
+#include "verbs/device.h"
+#include "verbs/ring.h"
+
+namespace h4a::roce {
+
+/// Who moved a QP to ERROR.
+enum class ErrorCause : std::uint8_t {
+  kCall,       // to_error(), the association died
+  kRequester,  // a send work request completed in error
+  kResponder,  // a request broke the rules: its NAK still goes out, and there is an AsyncEvent
+};
+
+struct Core {
+  Core(const EngineOptions& o, Random& r)
+      : options(o),
+        random(r),
+        memory(o.pd_max, o.mr_max, o.mw_max, r),
+        timers(o.qp_max),
+        events(kEventsMax) {}
+
+  static constexpr std::uint32_t kEventsMax = 256;
+
+  EngineOptions options;
+  Random& random;
+  MemoryTable memory;
+  verbs::DeviceCounters counters;
+  TimerHeap timers;
+  boost::intrusive::list<Qp> active;
+  verbs::Ring<verbs::AsyncEvent> events;
+
+  /// Puts the QP in line for transmit(), if it has something to send.
+  void update_active(Qp& qp) noexcept;
+  /// Writes a completion. If the queue is full: an event once, and the QP is marked to fail.
+  void complete(Qp& qp, Cq& cq, verbs::Completion completion) noexcept;
+  /// Moves the QP to ERROR and flushes its queues. Spec: IBA vol. 1 §10.3.1.
+  void enter_error(Qp& qp, ErrorCause cause) noexcept;
+  /// Completes everything outstanding with kFlushed.
+  void flush(Qp& qp) noexcept;
+  /// To be called when the handling of a packet, timer or call ends: fails a QP that overran its
+  /// CQ.
+  void settle(Qp& qp) noexcept {
+    if (qp.overran && qp.state != verbs::QpState::kError) enter_error(qp, ErrorCause::kRequester);
+  }
+  void post_event(verbs::AsyncEvent::Type type, Qpn qpn, verbs::CqId cq) noexcept {
+    // Full: the application reads no events; the newest is lost, the QP's state still tells.
+    static_cast<void>(events.push({type, qpn, cq, kClear}));
+  }
+  void drop(packet::Frame& frame, Drop reason) noexcept {
+    frame.drop = reason;
+    counters.drops.add(reason);
+  }
+};
+
+}  // namespace h4a::roce

@@ -1,0 +1,37 @@
+// What is behind Engine: the shared core, and the tables of queue pairs and completion queues.
+#pragma once
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <memory>
+#include <span>
+
+#include "roce/core.h"
+#include "roce/engine.h"
+#include "roce/slot_table.h"
+
+namespace h4a::roce {
+
+struct Engine::Impl {
+  Impl(const EngineOptions& options, Random& random) : core(options, random), cqs(options.cq_max) {
+    qps.reserve(options.qp_max);
+  }
+  ~Impl() { core.active.clear(); }
+
+  Core core;
+  SlotTable<std::unique_ptr<Cq>, verbs::CqId> cqs;
+  boost::unordered_flat_map<std::uint32_t, std::unique_ptr<Qp>> qps;
+
+  [[nodiscard]] Qp* find(Qpn qpn) noexcept {
+    const auto it = qps.find(qpn.value());
+    return it == qps.end() ? nullptr : it->second.get();
+  }
+  [[nodiscard]] Cq* find(verbs::CqId id) noexcept {
+    auto* slot = cqs.find(id);
+    return slot == nullptr ? nullptr : slot->get();
+  }
+  [[nodiscard]] Qpn random_qpn() noexcept;
+
+  void receive_one(packet::Frame& frame, Instant now) noexcept;
+};
+
+}  // namespace h4a::roce

@@ -1,0 +1,143 @@
+// Qp: what one RC queue pair remembers. Plain state; requester, completer and responder are
+// functions over it (DESIGN §9: at most 2 KiB a QP, its queues aside).
+#pragma once
+
+#include <array>
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+#include <utility>
+
+#include "base/serial.h"
+#include "base/time.h"
+#include "base/timer_heap.h"
+#include "roce/memory_table.h"
+#include "roce/work_queue.h"
+#include "verbs/ring.h"
+#include "verbs/types.h"
+
+namespace h4a::roce {
+
+struct Cq {
+  explicit Cq(std::uint32_t depth) : ring(depth) {}
+  verbs::CqId id;
+  std::uint32_t users = 0;
+  bool overrun = false;
+  verbs::Ring<verbs::Completion> ring;
+};
+
+/// A send work request with its place in the PSN space. The send queue is the ring of what is in
+/// flight: an entry stays until its last PSN is acknowledged.
+struct SendEntry {
+  verbs::SendWr wr;
+  std::uint32_t length = 0;  // payload bytes of the message
+  Psn first_psn;             // set when its first packet is sent
+  std::uint32_t packets =
+      0;  // PSNs it takes: of a READ, those of the responses; 0: a local operation
+  bool started = false;
+  /// What went wrong when its turn came. It completes with that after all that precede it.
+  verbs::CompletionStatus status = verbs::CompletionStatus::kSuccess;
+};
+
+/// [una, next) is in flight in this round, [una, sent_end) was sent at some time. Going back to N
+/// sets next to una and the cursor to the oldest entry. Spec: IBA vol. 1 §9.7.5.
+struct RequesterState {
+  /// `q` is empty.
+  explicit RequesterState(WorkQueue<SendEntry>&& q) noexcept
+      : queue(std::move(q)), cursor(queue.begin_index()) {}
+  WorkQueue<SendEntry> queue;
+  std::uint32_t cursor;  // index of the entry that the next packet comes from
+  Psn next;              // its PSN
+  Psn una;               // oldest PSN not acknowledged
+  Psn sent_end;          // one past the newest PSN ever sent
+  std::uint32_t since_ack_request = 0;
+  std::uint8_t reads_in_flight = 0;  // READ entries between queue front and cursor
+  bool waits_rnr = false;            // nothing is sent until the timer fires
+  bool went_back = false;            // to `una`, for a NAK; once until it moves or times out
+  std::uint8_t retries_left = 0;
+  std::uint8_t rnr_retries_left = 0;
+  verbs::RtsAttributes attributes;
+  LocalRef local;
+};
+
+/// A READ that the responder executed: kept to be answered again from any point.
+struct ReadResource {
+  Psn first_psn;
+  std::uint32_t packets = 0;
+  std::uint32_t start = 0;  // the packet that the latest request asked to start with
+  std::uint32_t next = 0;   // the next packet to send; pending while next < packets
+  std::uint64_t address = 0;
+  Rkey rkey;
+  std::uint32_t length = 0;
+  Msn msn;
+  bool replay = false;  // asked for again: dropped quietly if the memory is gone
+};
+inline constexpr std::size_t kReadResourcesMax = 16;
+
+enum class InboundMessage : std::uint8_t { kNone, kSend, kWrite };
+
+struct ResponderState {
+  /// `q` is empty.
+  explicit ResponderState(WorkQueue<verbs::RecvWr>&& q) noexcept : queue(std::move(q)) {}
+  WorkQueue<verbs::RecvWr> queue;
+  Psn expected;
+  Msn msn;
+  InboundMessage message = InboundMessage::kNone;
+  bool gap_reported = false;  // a NAK for `expected` was sent
+  // The message in progress.
+  std::uint64_t address = 0;   // WRITE: where its first byte goes
+  std::uint32_t length = 0;    // WRITE: what RETH said
+  std::uint32_t received = 0;  // bytes of it so far
+  bool discarded = false;      // WRITE: some of it met a retired window
+  RemoteRef remote;
+  LocalRef local;
+  // READs, oldest first.
+  std::array<ReadResource, kReadResourcesMax> reads;
+  std::uint8_t read_begin = 0;
+  std::uint8_t read_count = 0;
+  std::uint8_t reads_pending = 0;
+  RemoteRef read_remote;
+  // What is to be sent, in this order, after pending READ responses.
+  bool nak_pending = false;
+  bool ack_pending = false;
+  std::uint8_t nak_syndrome = 0;
+  Psn nak_psn;
+  Msn nak_msn;
+  verbs::RtrAttributes attributes;
+};
+
+struct Qp final : boost::intrusive::list_base_hook<>, TimerNode {
+  Qp(const verbs::QpOptions& options, Cq& send, Cq& recv)
+      : pd(options.pd),
+        send_cq(&send),
+        recv_cq(&recv),
+        requester(WorkQueue<SendEntry>(options.max_send_wr)),
+        responder(WorkQueue<verbs::RecvWr>(options.max_recv_wr)) {}
+
+  Qpn qpn;
+  verbs::PdId pd;
+  Cq* send_cq;
+  Cq* recv_cq;
+  verbs::QpState state = verbs::QpState::kReset;
+  bool overran = false;  // a completion of it found its queue full
+  bool responder_turn = true;
+  verbs::InitAttributes init;
+  std::uint16_t mtu = 1024;
+  std::uint16_t udp_source_port = 0;
+  Qpn remote_qpn;
+  IpAddress remote_address;
+  AssociationId association;
+  PathId path;
+  std::uint64_t retransmitted_packets = 0;
+  RequesterState requester;
+  ResponderState responder;
+
+  [[nodiscard]] Accessor accessor() const noexcept { return {qpn, pd, association}; }
+};
+static_assert(sizeof(Qp) <= 2048);
+
+/// Packets that a message of `bytes` takes; at least one.
+[[nodiscard]] constexpr std::uint32_t packets_for(std::uint32_t bytes, std::uint32_t mtu) noexcept {
+  return bytes == 0 ? 1 : (bytes - 1) / mtu + 1;
+}
+
+}  // namespace h4a::roce

@@ -1,0 +1,260 @@
+#include "roce/requester.h"
+
+#include <algorithm>
+
+#include "roce/packet_builder.h"
+#include "roce/qp_state.h"
+
+namespace h4a::roce::requester {
+namespace {
+
+using net::Header;
+using net::Opcode;
+using net::Position;
+using verbs::CompletionStatus;
+using verbs::WrOpcode;
+
+/// READs of more response packets would let signed PSN distances overflow.
+constexpr std::uint32_t kReadPacketsMax = 1U << 22;
+constexpr std::uint32_t kPsnWindow = 1U << 23;
+/// A long message asks for an acknowledgement at least this often.
+constexpr std::uint32_t kAckIntervalMax = 64;
+
+bool is_local(const SendEntry& e) noexcept {
+  return e.packets == 0;
+}
+bool is_read(const SendEntry& e) noexcept {
+  return e.wr.opcode == WrOpcode::kRdmaRead;
+}
+
+/// Which packet of `e` carries `psn`. The distance can be anything below 2^23.
+std::uint32_t packet_index(const SendEntry& e, Psn psn) noexcept {
+  return (psn.value() - e.first_psn.value()) & Psn::kMask;
+}
+
+std::uint32_t in_flight(const RequesterState& r) noexcept {
+  return static_cast<std::uint32_t>(r.next.since(r.una));
+}
+
+Position position_of(std::uint32_t index, std::uint32_t count) noexcept {
+  if (count == 1) return Position::kOnly;
+  if (index == 0) return Position::kFirst;
+  return index + 1 == count ? Position::kLast : Position::kMiddle;
+}
+
+Opcode opcode_of(const SendEntry& e, Position position) noexcept {
+  const bool ends = position == Position::kLast || position == Position::kOnly;
+  const bool only = position == Position::kOnly;
+  switch (e.wr.opcode) {
+    case WrOpcode::kSendWithImm:
+      if (ends) return only ? Opcode::kRcSendOnlyWithImm : Opcode::kRcSendLastWithImm;
+      break;
+    case WrOpcode::kSendWithInvalidate:
+      if (ends) return only ? Opcode::kRcSendOnlyWithInvalidate : Opcode::kRcSendLastWithInvalidate;
+      break;
+    case WrOpcode::kRdmaWriteWithImm:
+      if (ends) return only ? Opcode::kRcWriteOnlyWithImm : Opcode::kRcWriteLastWithImm;
+      return net::rc_write(position);
+    case WrOpcode::kRdmaWrite:
+      return net::rc_write(position);
+    case WrOpcode::kRdmaRead:
+      return Opcode::kRcReadRequest;
+    default:
+      break;
+  }
+  return net::rc_send(position);
+}
+
+/// Gathers [offset, +length) of the work request's memory into the frame's pieces.
+/// @return false if a region is gone or does not allow it.
+bool gather(Core& core, Qp& qp, const SendEntry& e, std::uint64_t offset, std::uint32_t length,
+            packet::Frame& frame) noexcept {
+  for (std::size_t i = 0; i < e.wr.sge_count && length > 0; ++i) {
+    const verbs::Sge& sge = e.wr.sges[i];
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, sge.length - offset));
+    const std::uint8_t* p = core.memory.local(qp.requester.local, qp.pd, sge.lkey,
+                                              sge.address + offset, n, verbs::Access::kNone);
+    if (p == nullptr) return false;
+    frame.add_piece(p, n);
+    length -= n;
+    offset = 0;
+  }
+  return length == 0;
+}
+
+/// The scatter list of a READ must be writable before it is asked for. Spec: IBA vol. 1 §9.7.3.1.
+bool can_scatter(Core& core, Qp& qp, const SendEntry& e) noexcept {
+  for (std::size_t i = 0; i < e.wr.sge_count; ++i) {
+    const verbs::Sge& sge = e.wr.sges[i];
+    if (sge.length > 0 && core.memory.local(qp.requester.local, qp.pd, sge.lkey, sge.address,
+                                            sge.length, verbs::Access::kLocalWrite) == nullptr)
+      return false;
+  }
+  return true;
+}
+
+void build_extended(const SendEntry& e, const net::OpcodeInfo& row, std::uint8_t* p,
+                    std::uint64_t offset) noexcept {
+  if (row.has(Header::kReth))
+    net::Reth{e.wr.remote_address + offset, e.wr.rkey,
+              static_cast<std::uint32_t>(e.length - offset)}
+        .build(p + row.offset(Header::kReth));
+  if (row.has(Header::kImmDt)) net::ImmDt{e.wr.imm}.build(p + row.offset(Header::kImmDt));
+  if (row.has(Header::kIeth)) net::Ieth{e.wr.invalidate_rkey}.build(p + row.offset(Header::kIeth));
+}
+
+/// The last packet of a message asks for an acknowledgement; so does every Nth, and one that fills
+/// the window, since nothing could move on otherwise.
+bool asks_for_ack(const Core& core, RequesterState& r, bool ends) noexcept {
+  const std::uint32_t interval =
+      std::clamp<std::uint32_t>(core.options.window_packets / 4, 1, kAckIntervalMax);
+  const bool asks =
+      ends || ++r.since_ack_request >= interval || in_flight(r) + 1 >= core.options.window_packets;
+  if (asks) r.since_ack_request = 0;
+  return asks;
+}
+
+void count_sent(Core& core, Qp& qp, std::uint32_t payload) noexcept {
+  const RequesterState& r = qp.requester;
+  ++core.counters.tx_packets;
+  core.counters.tx_payload_bytes += payload;
+  if (r.next.since(r.sent_end) < 0) {
+    ++core.counters.retransmitted_packets;
+    ++qp.retransmitted_packets;
+  }
+}
+
+/// Moves the cursor behind `psns` PSNs of the entry, and starts the time-out.
+void advance(Core& core, Qp& qp, const SendEntry& e, std::uint32_t psns, Instant now) noexcept {
+  RequesterState& r = qp.requester;
+  r.next = r.next + psns;
+  if (r.next.since(r.sent_end) > 0) r.sent_end = r.next;
+  if (r.next == e.first_psn + e.packets && psns > 0) ++r.cursor;
+  if (qp.deadline().is_never() && r.attributes.timeout > 0)
+    core.timers.arm(qp, now + ack_timeout(r.attributes.timeout));
+}
+
+bool build_read(Core& core, Qp& qp, SendEntry& e, packet::Frame& frame, Instant now) noexcept {
+  RequesterState& r = qp.requester;
+  if (!can_scatter(core, qp, e)) {
+    e.status = CompletionStatus::kLocalProtection;
+    return false;
+  }
+  const std::uint32_t index = packet_index(e, r.next);
+  const net::OpcodeInfo& row = net::info(Opcode::kRcReadRequest);
+  std::uint8_t* p = begin_packet(frame, qp, row, r.next, {.ack_req = true});
+  build_extended(e, row, p, std::uint64_t{index} * qp.mtu);
+  count_sent(core, qp, 0);
+  ++r.reads_in_flight;
+  advance(core, qp, e, e.packets - index, now);
+  return true;
+}
+
+bool build_data(Core& core, Qp& qp, SendEntry& e, packet::Frame& frame, Instant now) noexcept {
+  RequesterState& r = qp.requester;
+  const std::uint32_t index = packet_index(e, r.next);
+  const std::uint64_t offset = std::uint64_t{index} * qp.mtu;
+  const auto payload =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(qp.mtu, e.length - offset));
+  if (!gather(core, qp, e, offset, payload, frame)) {
+    e.status = CompletionStatus::kLocalProtection;
+    frame.clear_pieces();
+    return false;
+  }
+  const net::OpcodeInfo& row = net::info(opcode_of(e, position_of(index, e.packets)));
+  std::uint8_t* p = begin_packet(frame, qp, row, r.next,
+                                 {.solicited = row.ends() && e.wr.solicited,
+                                  .ack_req = asks_for_ack(core, r, row.ends()),
+                                  .payload = payload});
+  build_extended(e, row, p, offset);
+  count_sent(core, qp, payload);
+  advance(core, qp, e, 1, now);
+  return true;
+}
+
+void execute_local(Core& core, Qp& qp, SendEntry& e) noexcept {
+  RequesterState& r = qp.requester;
+  if (!e.started) {
+    e.started = true;  // once, also if the cursor comes by again
+    const bool ok = e.wr.opcode == WrOpcode::kBindWindow
+                        ? core.memory.bind(e.wr, qp.accessor()).has_value()
+                        : core.memory.invalidate(e.wr.invalidate_rkey, qp.qpn, false).has_value();
+    if (!ok)
+      e.status = e.wr.opcode == WrOpcode::kBindWindow ? CompletionStatus::kWindowBind
+                                                      : CompletionStatus::kLocalQpOperation;
+  }
+  if (e.status == CompletionStatus::kSuccess) ++r.cursor;
+  complete_executed(core, qp);
+}
+
+void start(const Qp& qp, SendEntry& e) noexcept {
+  if (e.started) return;
+  e.started = true;
+  e.first_psn = qp.requester.next;
+  e.packets = packets_for(e.length, qp.mtu);
+  if (is_read(e) && e.packets > kReadPacketsMax) e.status = CompletionStatus::kLocalLength;
+}
+
+bool read_fits(const RequesterState& r, const SendEntry& e, std::uint32_t packets) noexcept {
+  return !is_read(e) ||
+         (r.reads_in_flight < r.attributes.max_rd_atomic && in_flight(r) + packets < kPsnWindow);
+}
+
+bool is_known(WrOpcode opcode) noexcept {
+  return opcode <= WrOpcode::kLocalInvalidate;
+}
+
+}  // namespace
+
+Result<void> validate(const Qp& qp, const verbs::SendWr& wr) noexcept {
+  if (!is_known(wr.opcode) || wr.sge_count > kSgeMax) return failure(Error::kInvalidArgument);
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < wr.sge_count; ++i) length += wr.sges[i].length;
+  if (length > kMessageMaxBytes) return failure(Error::kInvalidArgument);
+  if (wr.opcode == WrOpcode::kRdmaRead && qp.requester.attributes.max_rd_atomic == 0)
+    return failure(Error::kInvalidArgument);  // it could never be sent
+  return {};
+}
+
+void post(Qp& qp, const verbs::SendWr& wr) noexcept {
+  SendEntry e;
+  e.wr = wr;
+  if (wr.opcode != WrOpcode::kBindWindow && wr.opcode != WrOpcode::kLocalInvalidate) {
+    for (std::size_t i = 0; i < wr.sge_count; ++i) e.length += wr.sges[i].length;
+    e.packets = packets_for(e.length, qp.mtu);
+  }
+  qp.requester.queue.push(e);
+}
+
+bool can_send(const Core& core, const Qp& qp) noexcept {
+  const RequesterState& r = qp.requester;
+  if (!sends_requests(qp.state) || r.waits_rnr || r.cursor == r.queue.end_index()) return false;
+  const SendEntry& e = r.queue.at(r.cursor);
+  if (e.status != CompletionStatus::kSuccess) return false;
+  const bool fresh = !e.started || is_local(e) || r.next == e.first_psn;
+  if (e.wr.fence && fresh && r.reads_in_flight > 0) return false;
+  return is_local(e) || (in_flight(r) < core.options.window_packets && read_fits(r, e, e.packets));
+}
+
+bool build(Core& core, Qp& qp, packet::Frame& frame, Instant now) noexcept {
+  RequesterState& r = qp.requester;
+  while (can_send(core, qp)) {
+    SendEntry& e = r.queue.at(r.cursor);
+    if (is_local(e)) {
+      execute_local(core, qp, e);
+      continue;
+    }
+    start(qp, e);
+    if (e.status == CompletionStatus::kSuccess &&
+        (is_read(e) ? build_read(core, qp, e, frame, now) : build_data(core, qp, e, frame, now)))
+      return true;
+    complete_executed(core, qp);
+  }
+  return false;
+}
+
+}  // namespace h4a::roce::requester

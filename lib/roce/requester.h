@@ -1,0 +1,46 @@
+// Requester and completer of RC: cuts send work requests into packets, and completes them as they
+// are acknowledged. Spec: IBA vol. 1 §9.7.3 (requester), §9.7.5 (acknowledgements), §9.7.6
+// (retries).
+//
+// A cursor walks over the send queue. An entry gets its PSNs when the cursor reaches it, so what a
+// PSN carries is arithmetic: entry, then packet of the entry. Retransmission is go-back-N: the
+// cursor returns to the oldest unacknowledged PSN and packets are built anew from the application's
+// memory.
+//
+// requester.cc builds packets, completer.cc takes in acknowledgements, READ responses and
+// time-outs.
+#pragma once
+
+#include "base/time.h"
+#include "net/bth.h"
+#include "packet/frame.h"
+#include "roce/core.h"
+
+namespace h4a::roce::requester {
+
+/// Takes in a work request. @return kInvalidArgument if it is malformed; nothing happened then.
+[[nodiscard]] Result<void> validate(const Qp& qp, const verbs::SendWr& wr) noexcept;
+void post(Qp& qp, const verbs::SendWr& wr) noexcept;
+
+/// True if build() would make a packet or execute a local operation.
+[[nodiscard]] bool can_send(const Core& core, const Qp& qp) noexcept;
+/// Executes local operations that are due, and builds one packet if there is one.
+/// @return false if `frame` was not used.
+[[nodiscard]] bool build(Core& core, Qp& qp, packet::Frame& frame, Instant now) noexcept;
+
+/// Takes in an acknowledgement or READ response whose structure and QP are proven. Sets
+/// `frame.drop` through the core if nothing waits for it.
+void receive(Core& core, Qp& qp, const net::TransportPacket& packet, packet::Frame& frame,
+             Instant now) noexcept;
+/// The QP's timer fired: a time-out, or the end of an RNR wait.
+void on_timer(Core& core, Qp& qp, Instant now) noexcept;
+
+/// Completes the oldest entry with `status`, then everything else as flushed; the QP is in ERROR.
+void fail(Core& core, Qp& qp, verbs::CompletionStatus status) noexcept;
+/// Completes local operations at the front of the queue that were executed, and an entry that
+/// failed.
+void complete_executed(Core& core, Qp& qp) noexcept;
+/// Takes the oldest entry out, with a completion if one is due.
+void complete_front(Core& core, Qp& qp, verbs::CompletionStatus status) noexcept;
+
+}  // namespace h4a::roce::requester
