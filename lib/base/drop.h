@@ -74,7 +74,8 @@ namespace h4a {
   X(kRetired, "retired", "WRITE into a retired window: acknowledged and discarded")                \
   X(kCnpUnhandled, "cnp_unhandled", "congestion notification; no controller is attached")          \
   /* capture replay */                                                                             \
-  X(kUnknownLinkType, "unknown_link_type", "capture with a link type that is not read")
+  X(kUnknownLinkType, "unknown_link_type", "capture with a link type that is not read")             \
+  X(kUnsupportedSuite, "unsupported_suite", "the key is of an ESP suite that is not built")
 
 enum class Drop : std::uint8_t {
   kNone = 0,

@@ -19,10 +19,10 @@
 #include "base/serial.h"
 #include "base/time.h"
 #include "net/opcode.h"
+#include "net/udp.h"
 
 namespace h4a::net {
 
-inline constexpr std::uint16_t kRoceUdpPort = 4791;
 inline constexpr std::uint16_t kDefaultPkey = 0xffff;
 
 /// Base Transport Header, 12 bytes, network order. Spec: IBA vol. 1 §9.2. Borrows `bytes`.

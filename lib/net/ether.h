@@ -23,6 +23,7 @@ enum class EtherType : std::uint16_t {
   kVlan = 0x8100,  // 802.1Q customer tag
   kIpv6 = 0x86dd,
   kServiceVlan = 0x88a8,  // 802.1ad service tag
+  kRocev1 = 0x8915,       // IBA annex A16; not spoken, but told apart in captures
 };
 
 /// One tag: its protocol identifier (kVlan or kServiceVlan) and its control information.
