@@ -1,0 +1,90 @@
+#include "h4a/server.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace h4a::http {
+
+Server::Server(verbs::Device& device, verbs::PdId pd, Random& random, Handler& handler,
+               const Options& options, Ended ended)
+    : device_(device),
+      pd_(pd),
+      random_(random),
+      handler_(handler),
+      options_(options),
+      ended_(std::move(ended)) {
+  sessions_.reserve(options.sessions_max);
+}
+
+Server::~Server() {
+  for (auto& s : sessions_) {
+    s->abort(SessionError::kClosed);
+    if (ended_) ended_(*s);
+  }
+}
+
+Result<void> Server::start() noexcept {
+  auto staging = StagingPool::create(device_, pd_, options_.staging_chunks);
+  if (!staging) return failure(staging.error());
+  staging_ = std::move(*staging);
+  return {};
+}
+
+Result<ServerSession*> Server::open() noexcept {
+  if (!staging_) return failure(Error::kInvalidState);
+  if (sessions_.size() >= options_.sessions_max) {
+    ++past_.refused;
+    return failure(Error::kFull);
+  }
+  std::unique_ptr<ServerSession> session(new (std::nothrow) ServerSession(
+      device_, pd_, random_, handler_, *staging_, options_.session));
+  if (!session) return failure(Error::kNoMemory);
+  if (const auto opened = session->open(); !opened) return failure(opened.error());
+  ++past_.sessions;
+  sessions_.push_back(std::move(session));
+  return sessions_.back().get();
+}
+
+std::size_t Server::poll(Instant now) noexcept {
+  std::size_t work = 0;
+  for (std::size_t i = 0; i < sessions_.size();) {
+    ServerSession& s = *sessions_[i];
+    if (s.state() == SessionState::kBound) s.abort(SessionError::kNotConfirmed);
+    work += s.poll(now);
+    if (!s.ended()) {
+      ++i;
+      continue;
+    }
+    if (ended_) ended_(s);
+    add(past_, s);
+    sessions_[i] = std::move(sessions_.back());
+    sessions_.pop_back();
+  }
+  return work;
+}
+
+Instant Server::next_deadline() const noexcept {
+  Instant next = Instant::never();
+  for (const auto& s : sessions_) next = std::min(next, s->next_deadline());
+  return next;
+}
+
+void Server::close(Instant now) noexcept {
+  for (auto& s : sessions_) s->close(now);
+}
+
+void Server::add(Counters& sum, const ServerSession& s) noexcept {
+  const SessionCounters& c = s.counters();
+  sum.requests += c.requests;
+  sum.responses += c.responses;
+  sum.body_bytes += c.body_bytes_placed + c.body_bytes_inline;
+}
+
+Server::Counters Server::counters() const noexcept {
+  Counters sum = past_;
+  for (const auto& s : sessions_) add(sum, *s);
+  return sum;
+}
+
+}  // namespace h4a::http

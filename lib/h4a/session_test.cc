@@ -1,0 +1,595 @@
+// Client and server sessions against each other on fake devices: the straight path, many requests,
+// credit, deadlines, cancellation, and the end of a session. In each test every request completes once,
+// every sink is released once and never while a peer could reach it (Recorder checks that at the moment).
+#include "h4a/session_test_support.h"
+
+#include "test/test_support.h"
+
+namespace h4a::test {
+namespace {
+
+using namespace http;
+
+int make_world(void** state) {
+  *state = new World;
+  return 0;
+}
+int drop_world(void** state) {
+  World* w = static_cast<World*>(*state);
+  w->client.reset();
+  w->server.reset();
+  const std::size_t staged = w->staging ? w->staging->available() : 0;
+  const std::size_t all = w->staging ? w->staging->capacity() : 0;
+  w->staging.reset();
+  w->sinks.clear();
+  // Everything went back where it came from.
+  const bool clean = staged == all && w->client_device.objects() == 0 &&
+                     w->server_device.objects() == 0 && w->handler.bodies_open == 0 &&
+                     w->recorder.responses() == w->recorder.entries.size() &&
+                     w->recorder.releases() == w->recorder.entries.size();
+  const bool credit_kept = w->client_device.violations.receiver_not_ready == 0 &&
+                           w->server_device.violations.receiver_not_ready == 0;
+  delete w;
+  if (!clean) print_error("something was not given back\n");
+  if (!credit_kept) print_error("a SEND found no receive\n");
+  return clean && credit_kept ? 0 : -1;
+}
+World& world(void** state) {
+  return *static_cast<World*>(*state);
+}
+
+bool same(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b) {
+  return a == b;
+}
+
+// ---- the straight path ----
+
+void confirms_with_ping_and_pong(void** state) {
+  World& w = world(state);
+  w.connect();
+  assert_true(w.client->error() == SessionError::kNone);
+}
+
+void gets_bodies_of_every_size(void** state) {
+  World& w = world(state);
+  w.connect();
+  const std::size_t sizes[] = {0,
+                               1,
+                               255,
+                               4095,
+                               4096,
+                               4097,
+                               8191,
+                               8192,
+                               8193,
+                               16384,
+                               65536,
+                               262143,
+                               262144,
+                               262145,
+                               524288,
+                               1000003,
+                               std::size_t{5} << 20};
+  std::uint32_t seed = 0;
+  for (const std::size_t size : sizes) {
+    const auto body = pattern(size, ++seed);
+    w.handler.files["/f"] = body;
+    const RequestId id = w.get("/f", w.sink(std::max<std::size_t>(size, 1)));
+    assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+    const auto& e = w.recorder[id];
+    assert_true(e.outcome == Outcome::kResponse);
+    assert_int_equal(e.status, 200);
+    assert_true(e.body_sent);
+    assert_int_equal(e.body_length, size);
+    assert_true(same(e.body, body));
+    assert_string_equal(e.headers.at("content-length").c_str(), std::to_string(size).c_str());
+  }
+  assert_true(w.client_device.longest_write <= kBodyChunkBytes);
+  assert_true(w.client->counters().body_bytes_placed > (std::size_t{5} << 20));
+}
+
+void small_bodies_come_inline_without_a_sink(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(1000);
+  const RequestId id = w.get("/f");
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_true(same(w.recorder[id].body, pattern(1000)));
+  assert_int_equal(w.client->counters().body_bytes_placed, 0);
+}
+
+void head_has_no_body(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(100000);
+  const RequestId id = w.get("/f", {}, Duration::s(1), "HEAD");
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_int_equal(w.recorder[id].status, 200);
+  assert_int_equal(w.recorder[id].body.size(), 0);
+  assert_string_equal(w.recorder[id].headers.at("content-length").c_str(), "100000");
+}
+
+void a_range_lands_at_the_start_of_the_sink(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(100000);
+  const HeaderField range[] = {{"range", "bytes=20000-79999"}};
+  const RequestId id = w.get("/f", w.sink(60000), Duration::s(1), "GET", range);
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_int_equal(w.recorder[id].status, 206);
+  const auto all = pattern(100000);
+  assert_true(same(w.recorder[id].body, {all.begin() + 20000, all.begin() + 80000}));
+}
+
+void registered_bodies_are_sent_from_where_they_are(void** state) {
+  World& w = world(state);
+  w.connect();
+  auto& body = w.handler.files["/f"] = pattern(700000);
+  const auto region = w.server_device.register_memory(w.server_pd, body.data(), body.size(),
+                                                      verbs::Access::kNone, kClear);
+  assert_ok(region);
+  w.handler.registered = true;
+  w.handler.lkey = region->lkey;
+  const RequestId id = w.get("/f", w.sink());
+  for (int i = 0; i < 3; ++i) {
+    w.turn(1);
+    assert_int_equal(w.staging->available(), w.staging->capacity());
+  }
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_true(same(w.recorder[id].body, body));
+  assert_ok(w.server_device.deregister_memory(region->id));
+}
+
+void a_body_larger_than_the_sink_is_not_sent(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(100000);
+  const SinkBuffer sink = w.sink(99999);
+  const RequestId id = w.get("/f", sink);
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_int_equal(w.recorder[id].status, 200);
+  assert_false(w.recorder[id].body_sent);
+  assert_int_equal(w.recorder[id].body_length, 100000);
+  assert_int_equal(w.client_device.writes_executed, 0);
+}
+
+void errors_have_their_status(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(10);
+  const std::string long_value(9000, 'v');
+  const HeaderField large[] = {{"x", long_value}};
+  struct Row {
+    const char* method;
+    const char* authority;
+    const char* path;
+    HeaderFields headers;
+    std::uint16_t right;
+  } rows[] = {{"GET", "example.org", "/none", {}, 404},
+              {"GET", "other.org", "/f", {}, 421},
+              {"POST", "example.org", "/f", {}, 501},
+              {"DELETE", "example.org", "/f", {}, 501},
+              {"GET", "example.org", "/f", large, 431}};
+  for (const Row& row : rows) {
+    const RequestHead head{row.method, "https", row.authority, row.path, row.headers};
+    const auto id = w.client->submit(head, w.sink(100), Duration::s(1), w.recorder, w.now);
+    assert_ok(id);
+    assert_true(w.run([&] { return w.recorder[*id].releases == 1; }));
+    assert_int_equal(w.recorder[*id].status, row.right);
+  }
+}
+
+void a_body_that_cannot_be_read_becomes_a_500(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(1000000);
+  w.handler.fails_from = 600000;  // as a file that was truncated meanwhile
+  const RequestId id = w.get("/f", w.sink());
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_int_equal(w.recorder[id].status, 500);
+  assert_int_equal(w.recorder[id].body.size(), 0);
+  w.handler.files["/s"] = pattern(100);
+  w.handler.fails_from = 50;
+  const RequestId small = w.get("/s");
+  assert_true(w.run([&] { return w.recorder[small].releases == 1; }));
+  assert_int_equal(w.recorder[small].status, 500);
+}
+
+// ---- many ----
+
+void many_requests_at_once_each_gets_its_own(void** state) {
+  World& w = world(state);
+  w.connect();
+  std::vector<RequestId> ids;
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const std::string path = "/" + std::to_string(i);
+    w.handler.files[path] = pattern(1000 + i * 9973, i);
+    ids.push_back(w.get(path, w.sink(400000)));
+  }
+  const RequestHead head;
+  assert_error(w.client->submit(head, {}, Duration::s(1), w.recorder, w.now), Error::kFull);
+  assert_int_equal(w.client->free_requests(), 0);
+  assert_true(w.run([&] { return w.recorder.releases() == 32; }));
+  for (std::uint32_t i = 0; i < 32; ++i)
+    assert_true(same(w.recorder[ids[i]].body, pattern(1000 + i * 9973, i)));
+  w.turn();
+  assert_int_equal(w.client->free_requests(), 32);
+}
+
+// Ten thousand requests through eight receives each way: the credit comes back, in time and not too late.
+void credit_lasts_for_ever(void** state) {
+  World& w = world(state);
+  w.client_options.recv_depth = w.server_options.session.recv_depth = 8;
+  w.connect();
+  w.handler.files["/f"] = pattern(100);
+  std::uint64_t sent = 0;
+  while (w.recorder.releases() < 2000 && sent < 3000) {
+    while (w.client->free_requests() > 0 && sent < 2000) {
+      static_cast<void>(w.get("/f"));
+      ++sent;
+    }
+    w.turn(1 + sent % 7);
+  }
+  assert_int_equal(w.recorder.releases(), 2000);
+  assert_true(w.client->counters().credit_stalls > 0);
+}
+
+void the_smallest_depths_make_progress(void** state) {
+  World& w = world(state);
+  w.connect_unconfirmed();
+  // The same with peers that say they have only four receives.
+  w.client.reset();
+  w.server.reset();
+  w.client = std::make_unique<ClientSession>(w.client_device, w.client_pd, w.random);
+  w.server = std::make_unique<ServerSession>(w.server_device, w.server_pd, w.random, w.handler,
+                                             *w.staging);
+  auto c = *w.client->open();
+  auto s = *w.server->open();
+  c.recv_depth = s.recv_depth = 64;
+  assert_ok(w.server->connect(World::endpoint(w.server_device, w.client_device, c), w.now));
+  s.recv_depth = 3;
+  assert_error(w.client->connect(World::endpoint(w.client_device, w.server_device, s), w.now),
+               Error::kInvalidArgument);
+  s.recv_depth = 64;
+  assert_ok(w.client->connect(World::endpoint(w.client_device, w.server_device, s), w.now));
+  w.handler.files["/f"] = pattern(100);
+  const RequestId id = w.get("/f");
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+}
+
+void the_servers_limit_is_kept(void** state) {
+  World& w = world(state);
+  w.server_options.session.max_requests = 2;
+  w.connect();
+  w.handler.files["/f"] = pattern(100000);
+  for (int i = 0; i < 20; ++i) static_cast<void>(w.get("/f", w.sink(100000)));
+  assert_true(w.run([&] { return w.recorder.releases() == 20; }));
+  for (const auto& [id, e] : w.recorder.entries) assert_int_equal(e.status, 200);
+}
+
+void a_listener_may_ask_again(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(50000);
+  int left = 50;
+  w.recorder.then = [&](RequestId) {
+    if (left-- > 0) static_cast<void>(w.get("/f", w.sink(50000)));
+  };
+  static_cast<void>(w.get("/f", w.sink(50000)));
+  assert_true(w.run([&] { return w.recorder.releases() == 51; }));
+}
+
+// ---- giving up ----
+
+void a_deadline_completes_at_once_and_releases_later(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(1000000);
+  const RequestId id = w.get("/f", w.sink(), Duration::ms(100));
+  for (int i = 0; i < 3; ++i) w.turn(2);  // some of the body is on its way
+  assert_true(w.client->next_deadline() <= w.now + Duration::ms(100));
+  w.pass(Duration::ms(100));
+  w.client->poll(w.now);
+  assert_int_equal(w.recorder[id].responses, 1);
+  assert_true(w.recorder[id].outcome == Outcome::kTimeout);
+  assert_true(w.recorder[id].maybe_processed);
+  assert_int_equal(w.recorder[id].releases, 0);
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_true(w.client->state() == SessionState::kOpen);
+}
+
+void writes_after_a_cancel_are_discarded(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(1000000);
+  const SinkBuffer sink = w.sink();
+  const RequestId id = w.get("/f", sink);
+  w.turn();  // bind and Request arrive, the server posts WRITEs
+  w.client->cancel(id);
+  w.client->poll(w.now);  // retired before any WRITE was executed
+  assert_true(w.recorder[id].outcome == Outcome::kCancelled);
+  assert_int_equal(w.recorder[id].releases, 0);
+  const std::vector<std::uint8_t> before(1000, 0);
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_true(w.client_device.violations.discarded_writes > 0);
+  assert_memory_equal(sink.address, before.data(), before.size());
+  assert_int_equal(w.server->counters().cancels, 1);
+}
+
+void a_cancelled_request_that_was_not_sent_is_released_at_once(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(10);
+  const RequestId id = w.get("/f", w.sink(10));
+  w.client->cancel(id);
+  w.client->poll(w.now);
+  assert_int_equal(w.recorder[id].responses, 1);
+  assert_int_equal(w.recorder[id].releases, 1);
+  assert_false(w.recorder[id].maybe_processed);
+  w.turn();
+  assert_int_equal(w.handler.handled, 0);
+  assert_int_equal(w.client->free_requests(), 32);
+}
+
+void a_server_keeps_the_relative_deadline(void** state) {
+  World& w = world(state);
+  w.server_options.writes_max = 1;
+  w.connect();
+  w.handler.files["/f"] = pattern(1000000);
+  const RequestId id = w.get("/f", w.sink(), Duration::ms(50));
+  w.fabric.run();
+  w.client->poll(w.now);
+  w.fabric.run();
+  w.server->poll(w.now);  // has the request
+  w.pass(Duration::ms(50));
+  w.server->poll(w.now);  // gives it up without being asked
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_int_equal(w.recorder[id].status, 504);
+}
+
+void cancelled_and_answered_at_the_same_time(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(20000);
+  for (std::size_t turns = 0; turns < 8; ++turns) {
+    const RequestId id = w.get("/f", w.sink(20000));
+    for (std::size_t i = 0; i < turns; ++i) w.turn(1);
+    w.client->cancel(id);
+    assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+    assert_true(w.client->state() == SessionState::kOpen);
+  }
+}
+
+void a_server_that_ignores_a_cancel_ends_the_session(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(1000000);
+  const RequestId id = w.get("/f", w.sink(), Duration::ms(10));
+  w.client->poll(w.now);
+  w.fabric.run();
+  w.server->poll(w.now);
+  w.server.reset();  // gone, and the wire with it
+  w.fabric.silent = true;
+  w.pass(Duration::ms(10));
+  w.client->poll(w.now);
+  assert_int_equal(w.recorder[id].responses, 1);
+  assert_int_equal(w.recorder[id].releases, 0);
+  w.pass(Duration::s(2));
+  assert_true(w.client->next_deadline() <= w.now);
+  w.client->poll(w.now);
+  w.pass(Duration::s(1));
+  w.client->poll(w.now);
+  assert_true(w.client->ended());
+  assert_true(w.client->error() == SessionError::kUnresponsive);
+  assert_int_equal(w.recorder[id].releases, 1);
+}
+
+// ---- the end ----
+
+void an_unconfirmed_path_fails_within_a_second(void** state) {
+  World& w = world(state);
+  w.fabric.silent = true;
+  w.connect_unconfirmed();
+  const RequestId id = w.get("/f", w.sink(10));
+  w.turn();
+  assert_true(w.client->next_deadline() <= w.now + Duration::s(1));
+  w.pass(Duration::ms(999));
+  w.turn();
+  assert_true(w.client->state() == SessionState::kConfirming);
+  w.pass(Duration::ms(1));
+  w.turn();
+  assert_true(w.client->ended());
+  assert_true(w.client->error() == SessionError::kNotConfirmed);
+  assert_false(w.recorder[id].maybe_processed);
+  w.pass(Duration::s(4));
+  w.turn();
+  assert_true(w.server->ended());  // half-open sessions expire
+  assert_error(w.client->submit({}, {}, Duration::s(1), w.recorder, w.now), Error::kClosed);
+}
+
+void a_dead_peer_is_found_by_keepalive(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(1000000);
+  const RequestId id = w.get("/f", w.sink());
+  w.client->poll(w.now);
+  w.fabric.run();
+  w.fabric.broken = true;
+  w.server.reset();
+  w.pass(Duration::ms(600));
+  w.turn();
+  w.turn();
+  assert_true(w.client->ended());
+  assert_true(w.client->error() == SessionError::kTransport);
+  assert_true(w.client->transport_status() == verbs::CompletionStatus::kRetryExceeded);
+  assert_true(w.recorder[id].outcome == Outcome::kSessionFailed);
+  assert_int_equal(w.recorder[id].releases, 1);
+}
+
+void death_at_every_moment_of_a_transfer(void** state) {
+  World& w = world(state);
+  w.handler.files["/f"] = pattern(900000);
+  for (std::size_t moment = 0; moment < 24; ++moment) {
+    w.fabric.broken = false;
+    w.recorder.entries.clear();
+    w.connect();
+    const RequestId id = w.get("/f", w.sink());
+    const RequestId other = w.get("/f", w.sink());
+    for (std::size_t i = 0; i < moment; ++i) w.turn(1);
+    w.fabric.broken = true;
+    for (int i = 0; i < 40 && !w.client->ended(); ++i) {
+      w.pass(Duration::ms(250));
+      w.turn();
+    }
+    assert_int_equal(w.recorder[id].responses, 1);
+    assert_int_equal(w.recorder[id].releases, 1);
+    assert_int_equal(w.recorder[other].releases, 1);
+    w.client.reset();
+    w.server.reset();
+  }
+}
+
+void close_says_goodbye(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.server->close(w.now);
+  assert_true(w.run([&] { return w.client->ended() && w.server->ended(); }));
+  assert_true(w.client->error() == SessionError::kPeerClosed);
+  assert_true(w.client->go_away_code() == GoAwayCode::kDone);
+  assert_true(w.server->error() == SessionError::kClosed);
+}
+
+void goaway_tells_what_was_not_processed(void** state) {
+  World& w = world(state);
+  w.server_options.reads_per_turn = 1;
+  w.connect();
+  w.handler.files["/f"] = pattern(1000000);
+  const RequestId first = w.get("/f", w.sink());
+  w.client->poll(w.now);
+  w.fabric.run();
+  w.server->poll(w.now);  // took the first, not the second
+  const RequestId second = w.get("/f", w.sink());
+  w.server->close(w.now);
+  assert_true(w.run([&] { return w.client->ended(); }));
+  assert_true(w.recorder[first].outcome == Outcome::kSessionFailed);
+  assert_true(w.recorder[first].maybe_processed);
+  assert_true(w.recorder[second].outcome == Outcome::kRefused);
+  assert_false(w.recorder[second].maybe_processed);
+}
+
+void an_idle_session_ends(void** state) {
+  World& w = world(state);
+  w.server_options.session.idle_timeout = Duration::s(5);
+  w.connect();
+  w.pass(Duration::ms(4999));
+  w.turn();
+  assert_true(w.server->state() == SessionState::kOpen);
+  assert_true(w.server->next_deadline() <= w.now + Duration::ms(1));
+  w.pass(Duration::ms(1));
+  assert_true(w.run([&] { return w.client->ended() && w.server->ended(); }));
+  assert_true(w.server->error() == SessionError::kIdle);
+  assert_true(w.client->go_away_code() == GoAwayCode::kDone);
+}
+
+void destroying_a_session_tells_everybody(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(1000000);
+  const RequestId sent = w.get("/f", w.sink());
+  w.turn(3);
+  const RequestId queued = w.get("/f", w.sink());
+  w.client.reset();
+  assert_true(w.recorder[sent].outcome == Outcome::kSessionFailed);
+  assert_int_equal(w.recorder[sent].releases, 1);
+  assert_int_equal(w.recorder[queued].releases, 1);
+}
+
+// ---- local limits ----
+
+void bad_options_are_refused(void** state) {
+  World& w = world(state);
+  SessionOptions rows[6];
+  rows[0].recv_depth = 7;
+  rows[1].recv_depth = 5000;
+  rows[2].recv_bytes = 512;
+  rows[3].recv_bytes = 1 << 20;
+  rows[4].max_requests = 0;
+  rows[5].max_requests = 257;
+  for (const SessionOptions& o : rows) {
+    ClientSession c(w.client_device, w.client_pd, w.random, o);
+    assert_error(c.open(), Error::kInvalidArgument);
+  }
+}
+
+void a_device_without_memory_is_reported(void** state) {
+  World& w = world(state);
+  for (std::uint32_t call = 1; call < 40; ++call) {
+    ClientSession c(w.client_device, w.client_pd, w.random);
+    w.client_device.fail_call_in = call;
+    const auto opened = c.open();
+    if (opened) assert_true(call > 36);
+    w.client_device.fail_call_in = 0;
+  }
+}
+
+void bad_requests_are_refused_here(void** state) {
+  World& w = world(state);
+  w.connect();
+  const auto submit = [&](const RequestHead& head, Duration timeout = Duration::s(1)) {
+    return w.client->submit(head, {}, timeout, w.recorder, w.now);
+  };
+  RequestHead head;
+  head.path = "/a b";
+  assert_error(submit(head), Error::kInvalidArgument);
+  head = {};
+  head.method = "";
+  assert_error(submit(head), Error::kInvalidArgument);
+  head = {};
+  const std::string longer(20000, 'p');
+  head.path = longer;
+  assert_error(submit(head), Error::kInvalidArgument);
+  assert_error(submit({}, Duration()), Error::kInvalidArgument);
+  assert_int_equal(w.client->free_requests(), 32);
+}
+
+}  // namespace
+}  // namespace h4a::test
+
+int main() {
+  using namespace h4a::test;
+#define T(f) cmocka_unit_test_setup_teardown(f, make_world, drop_world)
+  const CMUnitTest tests[] = {
+      T(confirms_with_ping_and_pong),
+      T(gets_bodies_of_every_size),
+      T(small_bodies_come_inline_without_a_sink),
+      T(head_has_no_body),
+      T(a_range_lands_at_the_start_of_the_sink),
+      T(registered_bodies_are_sent_from_where_they_are),
+      T(a_body_larger_than_the_sink_is_not_sent),
+      T(errors_have_their_status),
+      T(a_body_that_cannot_be_read_becomes_a_500),
+      T(many_requests_at_once_each_gets_its_own),
+      T(credit_lasts_for_ever),
+      T(the_smallest_depths_make_progress),
+      T(the_servers_limit_is_kept),
+      T(a_listener_may_ask_again),
+      T(a_deadline_completes_at_once_and_releases_later),
+      T(writes_after_a_cancel_are_discarded),
+      T(a_cancelled_request_that_was_not_sent_is_released_at_once),
+      T(a_server_keeps_the_relative_deadline),
+      T(cancelled_and_answered_at_the_same_time),
+      T(a_server_that_ignores_a_cancel_ends_the_session),
+      T(an_unconfirmed_path_fails_within_a_second),
+      T(a_dead_peer_is_found_by_keepalive),
+      T(death_at_every_moment_of_a_transfer),
+      T(close_says_goodbye),
+      T(goaway_tells_what_was_not_processed),
+      T(an_idle_session_ends),
+      T(destroying_a_session_tells_everybody),
+      T(bad_options_are_refused),
+      T(a_device_without_memory_is_reported),
+      T(bad_requests_are_refused_here),
+  };
+#undef T
+  return cmocka_run_group_tests_name("session", tests, nullptr, nullptr);
+}
