@@ -1,0 +1,62 @@
+#include "edge/half_open.h"
+
+#include "test/test_support.h"
+
+namespace h4a::edge {
+namespace {
+
+Instant at(std::int64_t ms) {
+  return Instant::from_ns(ms * 1'000'000);
+}
+const IpAddress kA = IpAddress::v4(192, 0, 2, 1);
+const IpAddress kB = IpAddress::v4(192, 0, 2, 2);
+
+void one_source_is_limited_and_others_are_not(void**) {
+  HalfOpenLimiter limiter({.per_source = 2, .total = 10, .expiry = Duration::s(5)});
+  assert_true(limiter.admit(kA, at(0)));
+  assert_true(limiter.admit(kA, at(1)));
+  assert_false(limiter.admit(kA, at(2)));
+  assert_true(limiter.admit(kB, at(2)));
+}
+
+void each_expires_on_its_own(void**) {
+  HalfOpenLimiter limiter({.per_source = 2, .total = 10, .expiry = Duration::s(5)});
+  assert_true(limiter.admit(kA, at(0)));
+  assert_true(limiter.admit(kA, at(3000)));
+  assert_false(limiter.admit(kA, at(4999)));
+  assert_true(limiter.admit(kA, at(5000)));
+  assert_false(limiter.admit(kA, at(7999)));
+  assert_true(limiter.admit(kA, at(8000)));
+  assert_int_equal(limiter.size(), 2);
+}
+
+void all_sources_together_are_limited(void**) {
+  HalfOpenLimiter limiter({.per_source = 2, .total = 100, .expiry = Duration::s(5)});
+  for (std::uint8_t i = 0; i < 100; ++i)
+    assert_true(limiter.admit(IpAddress::v4(10, 0, 1, i), at(0)));
+  assert_false(limiter.admit(kA, at(1)));
+  assert_true(limiter.admit(kA, at(5000)));
+  assert_int_equal(limiter.size(), 1);
+}
+
+void a_v6_prefix_is_one_source(void**) {
+  HalfOpenLimiter limiter({.per_source = 1, .total = 10, .expiry = Duration::s(5)});
+  assert_true(limiter.admit(*IpAddress::parse("2001:db8::1"), at(0)));
+  assert_false(limiter.admit(*IpAddress::parse("2001:db8::ffff:2"), at(0)));
+  assert_true(limiter.admit(*IpAddress::parse("2001:db8:0:1::1"), at(0)));
+  assert_eq(source_key(kA), kA);
+}
+
+}  // namespace
+}  // namespace h4a::edge
+
+int main() {
+  using namespace h4a::edge;
+  const CMUnitTest tests[] = {
+      cmocka_unit_test(one_source_is_limited_and_others_are_not),
+      cmocka_unit_test(each_expires_on_its_own),
+      cmocka_unit_test(all_sources_together_are_limited),
+      cmocka_unit_test(a_v6_prefix_is_one_source),
+  };
+  return cmocka_run_group_tests_name("half_open", tests, nullptr, nullptr);
+}
