@@ -67,9 +67,7 @@ class IpAddress {
   [[nodiscard]] static Result<IpAddress> parse(std::string_view text) noexcept;
 
   [[nodiscard]] constexpr bool is_v4() const noexcept {
-    for (std::size_t i = 0; i < 10; ++i)
-      if (bytes_[i] != 0) return false;
-    return bytes_[10] == 0xff && bytes_[11] == 0xff;
+    return load_be<8>(bytes_.data()) == 0 && load_be<4>(bytes_.data() + 8) == 0xffff;
   }
   [[nodiscard]] constexpr bool is_multicast() const noexcept {
     return is_v4() ? (bytes_[12] & 0xf0) == 0xe0 : bytes_[0] == 0xff;
