@@ -70,7 +70,8 @@ class Checksum {
   std::uint64_t sum_ = 0;  // of little-endian words; 64 bits take 2^31 steps without overflow
 };
 
-/// The checksum after one aligned 16-bit field changed. Spec: RFC 1624 §3, equation 3.
+/// The checksum after one aligned 16-bit field changed. Spec: RFC 1624 §3, equation 3. At least one of the
+/// words that are summed is not zero, before and after (so in any IP header).
 [[nodiscard]] constexpr std::uint16_t update_checksum(std::uint16_t checksum, std::uint16_t before,
                                                       std::uint16_t after) noexcept {
   std::uint32_t s = static_cast<std::uint16_t>(~checksum);

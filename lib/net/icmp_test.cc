@@ -68,6 +68,14 @@ void an_echo_reply_keeps_all_but_the_type(void**) {
   }
 }
 
+void a_reply_of_zeros_has_a_checksum_of_ones(void**) {
+  Message m(64);
+  build(m, {IcmpType::kEchoRequest, 0, 0, 0});
+  make_echo_reply(m);
+  assert_int_equal(IcmpView::parse(m)->checksum(), 0xffff);
+  assert_true(IcmpView::parse(m)->checksum_ok());
+}
+
 void fragmentation_needed_names_mtu_and_packet(void**) {
   Message packet(1500, 0x5a);
   Ipv4Fields ip;
@@ -111,6 +119,7 @@ int main() {
       cmocka_unit_test(every_truncation_is_refused),
       cmocka_unit_test(a_flipped_bit_fails_the_checksum),
       cmocka_unit_test(an_echo_reply_keeps_all_but_the_type),
+      cmocka_unit_test(a_reply_of_zeros_has_a_checksum_of_ones),
       cmocka_unit_test(fragmentation_needed_names_mtu_and_packet),
       cmocka_unit_test(an_error_quotes_what_fits),
   };
