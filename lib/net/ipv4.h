@@ -40,20 +40,11 @@ class Ipv4View {
   /// @return kTruncated if `packet` is shorter than the lengths claim, kBadVersion, kMalformed if
   /// IHL or total length is too small. The checksum is a question of its own: checksum_ok().
   [[nodiscard]] static Result<Ipv4View> parse(Bytes packet) noexcept {
-    const Result<std::size_t> header = prove_header(packet);
-    if (!header) return failure(header.error());
-    const std::size_t total = load_be16(packet.data() + 2);
-    if (total < *header) return failure(Error::kMalformed);
-    if (total > packet.size()) return failure(Error::kTruncated);
-    return Ipv4View(packet.first(total), *header);
+    return parse_as<Extent::kWhole>(packet);
   }
   /// For the start of a packet inside an ICMP error: the payload may be cut anywhere (RFC 792).
   [[nodiscard]] static Result<Ipv4View> parse_quoted(Bytes packet) noexcept {
-    const Result<std::size_t> header = prove_header(packet);
-    if (!header) return failure(header.error());
-    const std::size_t total = load_be16(packet.data() + 2);
-    if (total < *header) return failure(Error::kMalformed);
-    return Ipv4View(packet.first(total < packet.size() ? total : packet.size()), *header);
+    return parse_as<Extent::kQuoted>(packet);
   }
 
   [[nodiscard]] std::size_t header_size() const noexcept { return header_; }
@@ -87,14 +78,21 @@ class Ipv4View {
 
  private:
   Ipv4View(Bytes packet, std::size_t header) noexcept : packet_(packet), header_(header) {}
-  /// @return bytes of the header, options included.
-  static Result<std::size_t> prove_header(Bytes packet) noexcept {
+  enum class Extent { kWhole, kQuoted };
+  template <Extent extent>
+  static Result<Ipv4View> parse_as(Bytes packet) noexcept {
     if (packet.size() < kSize) return failure(Error::kTruncated);
     if (packet[0] >> 4 != 4) return failure(Error::kBadVersion);
     const std::size_t header = std::size_t{packet[0] & 0xfU} * 4;
     if (header < kSize) return failure(Error::kMalformed);
     if (header > packet.size()) return failure(Error::kTruncated);
-    return header;
+    std::size_t total = load_be16(packet.data() + 2);
+    if (total < header) return failure(Error::kMalformed);
+    if (total > packet.size()) {
+      if (extent == Extent::kWhole) return failure(Error::kTruncated);
+      total = packet.size();
+    }
+    return Ipv4View(packet.first(total), header);
   }
   [[nodiscard]] const std::uint8_t* at_ptr(std::size_t i) const noexcept {
     return packet_.data() + i;
