@@ -76,7 +76,8 @@ bool ip_holds(Bytes packet) noexcept {
 void transport_packet(Bytes packet, std::uint32_t computed, std::size_t offset, FrameReport& r,
                       bool inner) {
   const Bytes covered = packet.first(packet.size() - net::kIcrcSize);
-  const bool right = computed == net::load_icrc(&packet[covered.size()]);
+  r.icrc_on_wire = net::load_icrc(&packet[covered.size()]);
+  const bool right = computed == r.icrc_on_wire;
   r.icrc = right ? Check::kOk : Check::kBad;
   r.opcode = net::opcode_name(covered[0]);
   r.dest_qp = load_be24(&covered[5]);
@@ -333,7 +334,8 @@ Bytes Dissector::rebuild(const net::PacketView& view, const OpenedEsp& esp) {
   std::copy(esp.payload.begin(), esp.payload.end(),
             inner_.begin() + static_cast<std::ptrdiff_t>(header_size));
   ipsec::IpHeader header(MutableBytes(inner_).first(header_size));
-  if (header.protocol() != nullptr) header.rewrite(esp.next_header, esp.payload.size());
+  if (header.protocol() != nullptr)
+    header.rewrite(static_cast<net::IpProtocol>(esp.next_header), esp.payload.size());
   return inner_;
 }
 

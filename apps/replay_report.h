@@ -51,6 +51,7 @@ struct FrameReport {
   std::optional<std::uint32_t> payload_bytes;
   std::optional<std::uint8_t> syndrome;
   Check icrc = Check::kDoesNotApply;
+  std::uint32_t icrc_on_wire = 0;  // as it was read, if there is one; not printed
 
   Verdict verdict = Verdict::kOk;
   Drop reason = Drop::kNone;

@@ -25,7 +25,7 @@ void append(Packet& to, Bytes bytes) {
 /// BTH and the extended headers of the opcode's row, filled with values that are easy to recognise.
 Packet transport_headers(const RoceSpec& spec) {
   const net::OpcodeInfo& row = net::info(spec.opcode);
-  Packet h(net::header_length(row));
+  Packet h(row.header_length());
   net::Bth bth;
   bth.opcode = spec.opcode;
   bth.pad_count = net::pad_for(spec.payload_bytes);

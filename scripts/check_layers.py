@@ -34,7 +34,7 @@ LIB = set(LAYERS)
 TOP_LEVEL = {
     "drivers_glue": {"drivers_glue", "packet", "base"},
     "apps": LIB - {"sim", "test"} | {"apps", "drivers_glue"},
-    "pcap_tests": LIB | {"pcap_tests"},
+    "pcap_tests": LIB | {"pcap_tests", "apps"},
     "bindings": LIB - {"sim", "test"} | {"bindings"},
 }
 # What test code may include beyond its layer. Tests above roce may run on a real stack or in the simulator.
