@@ -2,7 +2,7 @@
 //
 // Two kinds: one that is read into the server's registered staging memory, piece by piece, and one that
 // lies in registered memory already and is sent from there with no copy. Files are read, not mapped: a
-// mapped file that someone truncates raises SIGBUS in whoever touches it (docs/adr/, "bodies are read").
+// mapped file that someone truncates raises SIGBUS in whoever touches it (docs/adr/0003-bodies-are-read.md).
 #pragma once
 
 #include <cstddef>

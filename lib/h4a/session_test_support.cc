@@ -144,7 +144,7 @@ void World::connect_unconfirmed() {
   assert_ok(pool);
   staging = std::make_unique<StagingPool>(std::move(*pool));
   client = std::make_unique<ClientSession>(client_device, client_pd, random, client_options);
-  server = std::make_unique<ServerSession>(server_device, server_pd, random, handler, *staging,
+  server = std::make_unique<ServerSession>(server_device, server_pd, random, *served_by, *staging,
                                            server_options);
   const auto c = client->open();
   const auto s = server->open();

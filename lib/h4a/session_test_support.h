@@ -79,6 +79,7 @@ struct World {
   verbs::PdId client_pd{*client_device.alloc_pd()};
   verbs::PdId server_pd{*server_device.alloc_pd()};
   MemoryHandler handler;
+  http::Handler* served_by = &handler;
   Recorder recorder{client_device};
   http::SessionOptions client_options;
   http::ServerOptions server_options;
