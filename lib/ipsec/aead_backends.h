@@ -9,12 +9,12 @@
 
 namespace h4a::ipsec {
 
-/// True if the first `n` bytes (at most 16) are equal; takes the same time wherever they differ.
+/// True if the first `n` bytes (8, 12 or 16) are equal; takes the same time wherever they differ.
 [[nodiscard]] inline bool tags_equal(const std::uint8_t* a, const std::uint8_t* b,
                                      std::size_t n) noexcept {
-  std::uint8_t difference = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    difference = static_cast<std::uint8_t>(difference | (a[i] ^ b[i]));
+  std::uint64_t difference = load_le<8>(a) ^ load_le<8>(b);
+  if (n == 12) difference |= load_le<4>(a + 8) ^ load_le<4>(b + 8);
+  if (n == 16) difference |= load_le<8>(a + 8) ^ load_le<8>(b + 8);
   return difference == 0;
 }
 

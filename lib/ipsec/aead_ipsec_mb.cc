@@ -91,12 +91,13 @@ class IpsecMbGcm final : public Aead {
  public:
   IpsecMbGcm(const GcmFunctions& functions, Bytes key, Bytes salt, std::size_t tag_size) noexcept
       : Aead(tag_size), call_(functions) {
-    std::memcpy(nonce_.data(), salt.data(), kAeadSaltSize);
+    salt_ = load_le<kAeadSaltSize>(salt.data());
     call_.expand_key(key.data(), &key_);
   }
   ~IpsecMbGcm() override {
     wipe(&key_, sizeof(key_));
     wipe(&context_, sizeof(context_));
+    wipe(&salt_, sizeof(salt_));
     wipe(nonce_.data(), nonce_.size());
   }
 
@@ -119,8 +120,15 @@ class IpsecMbGcm final : public Aead {
     __builtin_prefetch(job.tag);
   }
 
+  /// Writes salt and IV with one store of 16 bytes. The library reads the nonce at once and in wider pieces
+  /// than 4 or 8 bytes; from two stores it could not be forwarded, and the read would wait until every
+  /// store before them, of payload to cold memory, has left the core: 100 to 250 cycles a packet.
   void set_iv(const std::uint8_t* iv) noexcept {
-    std::memcpy(nonce_.data() + kAeadSaltSize, iv, kAeadIvSize);
+    std::uint64_t e;
+    std::memcpy(&e, iv, sizeof(e));
+    using Block = std::uint64_t __attribute__((vector_size(kBlock)));  // x86: least byte first
+    const Block block = {salt_ | e << 32, e >> 32};
+    std::memcpy(nonce_.data(), &block, sizeof(block));
   }
 
   void open_one(OpenJob& job) noexcept {
@@ -190,7 +198,8 @@ class IpsecMbGcm final : public Aead {
   alignas(64) gcm_key_data key_;
   alignas(64) gcm_context_data context_{};
   GcmFunctions call_;
-  std::array<std::uint8_t, kAeadSaltSize + kAeadIvSize> nonce_{};
+  std::uint64_t salt_;
+  alignas(kBlock) std::array<std::uint8_t, kBlock> nonce_{};  // 12 bytes, the rest unused
 };
 
 }  // namespace
