@@ -31,12 +31,7 @@ std::uint8_t* last_next_header(MutableBytes b) noexcept {
 
 }  // namespace
 
-std::uint8_t* IpHeader::protocol() noexcept {
-  if (is_v4()) {
-    const bool fits =
-        bytes_.size() >= net::Ipv4View::kSize && (bytes_[0] & 0x0fU) * 4 == bytes_.size();
-    return fits ? &bytes_[9] : nullptr;
-  }
+std::uint8_t* IpHeader::v6_protocol() noexcept {
   const bool is_v6 = bytes_.size() >= kV6Size && bytes_[0] >> 4 == 6;
   return is_v6 ? last_next_header(bytes_) : nullptr;
 }

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "net/ip_protocol.h"
+#include "net/ipv4.h"
 
 namespace h4a::ipsec {
 
@@ -19,12 +20,21 @@ class IpHeader {
   [[nodiscard]] bool is_v4() const noexcept { return !bytes_.empty() && bytes_[0] >> 4 == 4; }
   /// The byte that names the transport header: IPv4's protocol, or the next header of the last IPv6
   /// header. nullptr if the headers do not end where the bytes end.
-  [[nodiscard]] std::uint8_t* protocol() noexcept;
+  [[nodiscard]] std::uint8_t* protocol() noexcept {
+    return is_v4() ? v4_protocol() : v6_protocol();
+  }
   /// Writes protocol, length and checksum. `protocol()` is not nullptr.
   /// @param payload_bytes behind the header; header and payload together fit 16 bits.
   void rewrite(net::IpProtocol protocol, std::size_t payload_bytes) noexcept;
 
  private:
+  [[nodiscard]] std::uint8_t* v4_protocol() noexcept {
+    const bool fits =
+        bytes_.size() >= net::Ipv4View::kSize && (bytes_[0] & 0x0fU) * 4 == bytes_.size();
+    return fits ? &bytes_[9] : nullptr;
+  }
+  [[nodiscard]] std::uint8_t* v6_protocol() noexcept;
+
   MutableBytes bytes_;
 };
 
