@@ -228,6 +228,11 @@ std::size_t FakeDevice::poll_cq(CqId cq, std::span<Completion> out) noexcept {
   const auto found = cqs_.find(cq.value());
   if (found == cqs_.end()) return 0;
   auto& waiting = found->second.completions;
+  auto& late = found->second.late;
+  if (!late_acknowledgements) {
+    waiting.insert(waiting.end(), late.begin(), late.end());
+    late.clear();
+  }
   const std::size_t n = std::min(out.size(), waiting.size());
   std::copy_n(waiting.begin(), n, out.begin());
   waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
@@ -284,7 +289,10 @@ void FakeDevice::complete_send(Qpn qpn, Qp& qp, CompletionStatus status) {
       c.opcode = CompletionOpcode::kSend;
       break;
   }
-  if (wr.signaled || status != CompletionStatus::kSuccess) complete(qp.options.send_cq, c);
+  if (late_acknowledgements && status == CompletionStatus::kSuccess)
+    cqs_[qp.options.send_cq.value()].late.push_back(c);
+  else if (wr.signaled || status != CompletionStatus::kSuccess)
+    complete(qp.options.send_cq, c);
   if (status != CompletionStatus::kSuccess) flush(qpn, qp);
 }
 

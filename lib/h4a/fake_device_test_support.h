@@ -56,6 +56,8 @@ class FakeDevice final : public verbs::Device {
   }
   /// True if some window lets a peer write to `address` now.
   [[nodiscard]] bool reachable(const void* address) const;
+  /// While true, completions of the send queue are withheld, as when acknowledgements are late.
+  bool late_acknowledgements = false;
   /// Makes the n-th next call of this kind fail with kNoMemory; 0: never.
   std::uint32_t fail_call_in = 0;
 
@@ -124,6 +126,7 @@ class FakeDevice final : public verbs::Device {
   struct Cq {
     std::uint32_t depth = 0;
     std::deque<verbs::Completion> completions;
+    std::deque<verbs::Completion> late;
   };
   struct Qp {
     verbs::QpOptions options;

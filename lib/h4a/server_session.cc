@@ -45,6 +45,7 @@ Result<void> ServerSession::on_open() noexcept {
   if (server_options_.writes_max == 0 || server_options_.reads_per_turn == 0)
     return failure(Error::kInvalidArgument);
   active_.resize(options_.max_requests);
+  held_.reserve(options_.max_requests);
   writes_.resize(server_options_.writes_max);
   inline_scratch_.resize(std::min(server_options_.inline_max, options_.recv_bytes));
   return {};
@@ -53,11 +54,11 @@ Result<void> ServerSession::on_open() noexcept {
 // ---- requests ----
 
 Session::Buffer ServerSession::on_frame(const Frame& frame, const verbs::Completion&,
-                                        std::uint32_t) noexcept {
+                                        std::uint32_t receive) noexcept {
   touch();
-  if (const auto* request = std::get_if<RequestFrame>(&frame.body)) {
-    on_request(*request);
-  } else if (const auto* cancel = std::get_if<CancelFrame>(&frame.body)) {
+  if (const auto* request = std::get_if<RequestFrame>(&frame.body))
+    return take_request(*request, receive);
+  if (const auto* cancel = std::get_if<CancelFrame>(&frame.body)) {
     on_cancel(cancel->id);
   } else {
     fail(SessionError::kProtocol);  // a Response is the server's to send
@@ -65,14 +66,54 @@ Session::Buffer ServerSession::on_frame(const Frame& frame, const verbs::Complet
   return Buffer::kDone;
 }
 
-// A client that keeps to Settings finds a free place; ids grow, so that GoAway can name the last.
-void ServerSession::on_request(const RequestFrame& frame) noexcept {
+// A client that keeps to Settings is never refused. Its next request may come before the acknowledgement of
+// our last Response, which still occupies a place then: such a request waits in its receive buffer. Ids
+// grow, so that GoAway can name the last.
+Session::Buffer ServerSession::take_request(const RequestFrame& frame,
+                                            std::uint32_t receive) noexcept {
+  if (unanswered() >= options_.max_requests || frame.id <= last_id_) {
+    fail(SessionError::kProtocol);
+    return Buffer::kDone;
+  }
+  last_id_ = frame.id;
+  Active* const place = held_.empty() ? free_place() : nullptr;
+  if (place == nullptr) {
+    held_.push_back(receive);
+    return Buffer::kHeld;
+  }
+  on_request(frame, *place);
+  return Buffer::kDone;
+}
+
+std::size_t ServerSession::take_held() noexcept {
+  std::size_t taken = 0;
+  while (taken < held_.size()) {
+    Active* const place = free_place();
+    const auto frame = place != nullptr ? held_frame(held_[taken]) : std::nullopt;
+    const auto* request = frame ? std::get_if<RequestFrame>(&frame->body) : nullptr;
+    if (request == nullptr) break;
+    on_request(*request, *place);
+    release_receive(held_[taken++]);
+  }
+  held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(taken));
+  return taken;
+}
+
+ServerSession::Active* ServerSession::free_place() noexcept {
   const auto free = std::find_if(active_.begin(), active_.end(),
                                  [](const Active& a) { return a.stage == Stage::kFree; });
-  if (free == active_.end() || frame.id <= last_id_) return fail(SessionError::kProtocol);
-  last_id_ = frame.id;
+  return free == active_.end() ? nullptr : &*free;
+}
+
+std::size_t ServerSession::unanswered() const noexcept {
+  return held_.size() + static_cast<std::size_t>(
+                            std::count_if(active_.begin(), active_.end(), [](const Active& a) {
+                              return a.stage == Stage::kBody || a.stage == Stage::kReady;
+                            }));
+}
+
+void ServerSession::on_request(const RequestFrame& frame, Active& a) noexcept {
   ++counters_.requests;
-  Active& a = *free;
   a.id = frame.id;
   a.sink = frame.sink;
   a.deadline = frame.deadline_us == 0 || frame.deadline_us > kDeadlineMaxUs
@@ -157,9 +198,10 @@ void ServerSession::expire() noexcept {
 
 std::size_t ServerSession::on_turn() noexcept {
   if (state() != SessionState::kOpen) return 0;
+  const std::size_t taken = take_held();
   expire();
   const std::size_t written = write_bodies();
-  return written + send_responses();
+  return taken + written + send_responses();
 }
 
 // Requests take turns, a chunk each, as long as there is room and time in this turn.
@@ -316,6 +358,7 @@ void ServerSession::on_ended() noexcept {
     if (w.busy && w.staged) staging_.give_back(w.chunk);
     w.busy = false;
   }
+  held_.clear();
   for (Active& a : active_) {
     a.response.body.reset();
     a.stage = Stage::kFree;

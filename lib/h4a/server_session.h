@@ -72,7 +72,11 @@ class ServerSession final : public Session {
   [[nodiscard]] RequestId last_processed() const noexcept override { return last_id_; }
   void on_ended() noexcept override;
 
-  void on_request(const RequestFrame& frame) noexcept;
+  Buffer take_request(const RequestFrame& frame, std::uint32_t receive) noexcept;
+  void on_request(const RequestFrame& frame, Active& a) noexcept;
+  std::size_t take_held() noexcept;
+  [[nodiscard]] Active* free_place() noexcept;
+  [[nodiscard]] std::size_t unanswered() const noexcept;
   void on_cancel(RequestId id) noexcept;
   void answer(Active& a, const RequestFrame& frame) noexcept;
   void choose_place(Active& a) noexcept;
@@ -92,6 +96,7 @@ class ServerSession final : public Session {
   ServerOptions server_options_;
   std::vector<Active> active_;
   std::vector<Write> writes_;
+  std::vector<std::uint32_t> held_;  // receives with requests that wait for a place, oldest first
   std::vector<std::uint8_t> inline_scratch_;
   RequestId last_id_;
   std::uint32_t next_turn_ = 0;  // whose body is written next

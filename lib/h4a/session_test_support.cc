@@ -189,6 +189,31 @@ RequestId World::get(std::string_view path, const SinkBuffer& sink, Duration tim
   return *id;
 }
 
+int make_world(void** state) {
+  *state = new World;
+  return 0;
+}
+int drop_world(void** state) {
+  World* w = static_cast<World*>(*state);
+  w->client.reset();
+  w->server.reset();
+  const std::size_t staged = w->staging ? w->staging->available() : 0;
+  const std::size_t all = w->staging ? w->staging->capacity() : 0;
+  w->staging.reset();
+  w->sinks.clear();
+  // Everything went back where it came from.
+  const bool clean = staged == all && w->client_device.objects() == 0 &&
+                     w->server_device.objects() == 0 && w->handler.bodies_open == 0 &&
+                     w->recorder.responses() == w->recorder.entries.size() &&
+                     w->recorder.releases() == w->recorder.entries.size();
+  const bool credit_kept = w->client_device.violations.receiver_not_ready == 0 &&
+                           w->server_device.violations.receiver_not_ready == 0;
+  delete w;
+  if (!clean) print_error("something was not given back\n");
+  if (!credit_kept) print_error("a SEND found no receive\n");
+  return clean && credit_kept ? 0 : -1;
+}
+
 // ---- raw peer ----
 
 RawPeer::RawPeer(FakeDevice& device, verbs::PdId pd, std::uint32_t depth, std::uint32_t bytes)

@@ -106,6 +106,14 @@ struct World {
                                      const http::LocalEndpoint& peer);
 };
 
+/// A cmocka fixture with a World as its state. The teardown fails if anything was not given back, a request
+/// was not completed exactly once, or a SEND found no receive.
+int make_world(void** state);
+int drop_world(void** state);
+inline World& world(void** state) {
+  return *static_cast<World*>(*state);
+}
+
 /// The other end of a session, driven by the test through raw verbs.
 class RawPeer {
  public:
