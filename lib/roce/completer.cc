@@ -6,6 +6,7 @@
 // One that covers a READ without responses is an implied NAK of it (§9.7.5.1.2).
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "roce/packet_builder.h"
 #include "roce/qp_state.h"

@@ -314,6 +314,39 @@ inline Packet ack(std::uint32_t psn, std::uint8_t syndrome = 0x1f) {
   return {.opcode = Opcode::kRcAcknowledge, .psn = psn, .syndrome = syndrome};
 }
 
+inline Packet send(std::uint32_t psn, std::string payload) {
+  return {.opcode = Opcode::kRcSendOnly, .psn = psn, .payload = std::move(payload)};
+}
+
+inline Packet write(const Bench& b, std::uint32_t psn, std::size_t offset, std::string payload) {
+  return {.opcode = Opcode::kRcWriteOnly,
+          .psn = psn,
+          .payload = std::move(payload),
+          .address = b.address(offset),
+          .rkey = b.region.rkey};
+}
+
+inline Packet read(const Bench& b, std::uint32_t psn, std::size_t offset, std::uint32_t length) {
+  return {.opcode = Opcode::kRcReadRequest,
+          .psn = psn,
+          .address = b.address(offset),
+          .rkey = b.region.rkey,
+          .length = length};
+}
+
+/// `p` is refused with this NAK, and the QP is dead.
+inline void expect_refused(Bench& b, const Packet& p, std::uint8_t syndrome, Drop drop) {
+  const Drop got = b.receive(p);
+  if (got != drop) fail_msg("drop is %s", std::string(to_string(got)).c_str());
+  b.expect_sent(ack(p.psn, syndrome));
+  b.expect_nothing();
+  assert_eq(b.state(), verbs::QpState::kError);
+  verbs::AsyncEvent event;
+  assert_int_equal(b.engine.poll_events({&event, 1}), 1);
+  assert_true(event.type == verbs::AsyncEvent::Type::kQpFatal && event.qpn == b.qpn);
+  assert_eq(b.receive(p), Drop::kBadQpState);
+}
+
 /// `n` bytes that differ from their neighbours and between messages.
 inline std::string pattern(std::size_t n, std::size_t seed = 0) {
   std::string s(n, '\0');
