@@ -58,9 +58,12 @@ ssize_t on_log(void*, const char* text, std::size_t size) {
   if (e.verbose) std::fwrite(text, 1, size, stderr);
   if (rte_log_cur_msg_loglevel() > static_cast<int>(RTE_LOG_WARNING))
     return static_cast<ssize_t>(size);
+  const std::string_view message = message_of({text, size});
+  // net_memif says this on each start without shared files, and it is as wanted.
+  if (message.starts_with("Failed to register mp action")) return static_cast<ssize_t>(size);
   const std::lock_guard lock(e.log_mutex);
   if (e.log.size() == kLogLinesMax) e.log.erase(e.log.begin());
-  e.log.emplace_back(message_of({text, size}));
+  e.log.emplace_back(message);
   return static_cast<ssize_t>(size);
 }
 

@@ -1,35 +1,40 @@
 // memif: a link in shared memory between two processes. Copying, not zero-copy: the peer never sees
 // our buffers, and it works without hugepages. Slots hold a whole jumbo frame (bsize; the driver's
 // default of 2048 would spread frames over chains, which are never made here).
-#include <csignal>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "drivers_glue/dpdk/devices.h"
+#include "drivers_glue/dpdk/memif_control.h"
 #include "drivers_glue/dpdk/memif_link.h"
 
 namespace h4a::dpdk {
 namespace {
 
-/// net_memif writes to its control socket without MSG_NOSIGNAL: a peer's death must not be ours.
-void ignore_sigpipe() noexcept {
-  struct sigaction current {};
-  if (::sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL)
-    ::signal(SIGPIPE, SIG_IGN);
-}
-
-std::string device_arguments(const PortSpec& spec, const MacAddress& mac) {
+std::string device_arguments(const PortSpec& spec, const std::string& path, const MacAddress& mac) {
   std::string a = fmt::format("role={},socket={},socket-abstract=no,id={},bsize={},rsize={},mac={}",
-                              spec.server ? "server" : "client", spec.target, spec.id,
-                              kDataRoomBytes, spec.ring_log2, to_string(mac));
+                              spec.server ? "server" : "client", path, spec.id, kDataRoomBytes,
+                              spec.ring_log2, to_string(mac));
   if (!spec.secret.empty()) a += ",secret=" + spec.secret;
   return a;
 }
 
+// The driver refuses relative paths: it looks for their directory in the wrong place.
+Result<std::string> absolute_path(const std::string& path, std::string& error) {
+  std::error_code failed;
+  std::string whole = std::filesystem::absolute(path, failed).string();
+  if (!failed && whole.size() < sizeof(sockaddr_un::sun_path)) return whole;
+  error = fmt::format("memif:{}: the path {} is too long for a socket: choose a shorter one", path,
+                      whole);
+  return failure(Error::kMalformed);
+}
+
 Result<void> check_client_path(const std::string& path, std::string& error) {
   struct stat st {};
-  if (::stat(path.c_str(), &st) != 0) return check_socket_directory(path, error);  // server to come
+  if (::stat(path.c_str(), &st) != 0) return {};  // the server may come later
   if (!S_ISSOCK(st.st_mode)) {
     error =
         fmt::format("memif:{}: this is not a socket: name the path of the server's socket", path);
@@ -43,10 +48,12 @@ Result<void> check_client_path(const std::string& path, std::string& error) {
 }  // namespace
 
 PortResult open_memif(const PortSpec& spec, const PortOptions& options, std::string& error) {
+  const auto path = absolute_path(spec.target, error);
+  if (!path) return failure(path.error());
   const auto path_ok =
-      spec.server ? prepare_socket_path(spec.target, error) : check_client_path(spec.target, error);
+      spec.server ? prepare_socket_path(*path, error) : check_client_path(*path, error);
   if (!path_ok) return failure(path_ok.error());
-  ignore_sigpipe();
+  guard_control_socket();
 
   EthdevConfig config;
   config.mac = spec.mac ? *spec.mac : random_mac();
@@ -57,7 +64,7 @@ PortResult open_memif(const PortSpec& spec, const PortOptions& options, std::str
   config.pool = *std::move(pool);
 
   const auto port_id =
-      add_device(next_device_name("net_memif"), device_arguments(spec, config.mac), error);
+      add_device(next_device_name("net_memif"), device_arguments(spec, *path, config.mac), error);
   if (!port_id) {
     error = fmt::format("memif:{}: {}", spec.target, error);
     return failure(port_id.error());
