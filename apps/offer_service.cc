@@ -27,7 +27,9 @@ edge::OfferReply OfferService::answer(Bytes offer, const edge::AuthInfo& from) {
   const auto way = choose_way(exchange->offer());
   if (!way) return refuse(way.error());
 
-  const auto session = server_.open();
+  const auto session = server_.open([place = from.half_open] {
+    if (place) place->leave();
+  });
   if (!session) return refuse(session.error());
   const auto local = http::describe(device_, (*session)->local(), way->local);
   if (!local) return refuse(Error::kNoMemory);

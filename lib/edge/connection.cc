@@ -195,6 +195,7 @@ AuthInfo Connection::auth_info() const {
   a.client_subject = client_subject_;
   a.authorization = field(http::field::authorization);
   a.cookie = field(http::field::cookie);
+  a.half_open = half_open_;
   a.authorities.push_back(route_.authority);
   // The certificate's other names, at the port that the client used: another port is another origin.
   const auto requested = split_authority(route_.authority);
@@ -208,7 +209,8 @@ AuthInfo Connection::auth_info() const {
 }
 
 void Connection::offer() {
-  if (!site_->half_open.admit(source_, steady_now())) {
+  half_open_ = site_->half_open.admit(source_, steady_now());
+  if (!half_open_) {
     ++site_->count.offers_refused;
     return respond(429, {}, {});
   }
@@ -245,6 +247,7 @@ void Connection::answer(OfferReply&& reply) {
     ++site_->count.offers_answered;
     return respond(200, std::move(reply.answer), bootstrap::kAnswerMediaType);
   }
+  half_open_->leave();  // there is no session
   ++site_->count.offers_refused;
   respond(reply.status, {}, {});
 }

@@ -121,6 +121,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool head_only_ = false;
   bool keep_alive_ = false;
   std::shared_ptr<OfferQueue::Ticket> ticket_;  // set while an answer is awaited
+  std::shared_ptr<HalfOpenPlace> half_open_;    // of the last offer
   std::uint64_t offer_number_ = 0;              // tells a late answer from the one awaited
   SmallResponse response_;
   FileHead file_head_;

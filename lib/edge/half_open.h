@@ -1,12 +1,15 @@
 // How many sessions one source may have half open: offered and answered, but not yet confirmed by a
-// protected packet (DESIGN §6.8). Pure; each costs a QP, an SA and buffers until it expires after 5 s.
+// protected packet (DESIGN §6.8). Pure; each costs a QP, an SA and buffers until it expires after 5 s. A
+// session that was confirmed, or ended, leaves its place: clients that keep their word are not limited.
 //
 // A source is an IPv4 address or an IPv6 /64, since whoever has one address of a /64 has all of it.
 #pragma once
 
+#include <atomic>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstddef>
 #include <deque>
+#include <memory>
 
 #include "base/address.h"
 #include "base/time.h"
@@ -22,25 +25,37 @@ struct HalfOpenLimits {
   Duration expiry = Duration::s(5);
 };
 
+/// The place of one offer that was admitted.
+class HalfOpenPlace {
+ public:
+  /// Not half open any more. Any thread; once is enough.
+  void leave() noexcept { left_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] bool left() const noexcept { return left_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> left_{false};
+};
+
 /// Thread: one.
 class HalfOpenLimiter {
  public:
   explicit HalfOpenLimiter(const HalfOpenLimits& limits) noexcept : limits_(limits) {}
 
-  /// Counts one more offer of `source`, for `expiry` from `now`. @return false if that would be too many:
-  /// nothing is counted then. Calls come with `now` never going back.
-  [[nodiscard]] bool admit(const IpAddress& source, Instant now);
+  /// Counts one more offer of `source`, for `expiry` from `now` or until it leaves its place.
+  /// @return nullptr if that would be too many: nothing is counted then.
+  [[nodiscard]] std::shared_ptr<HalfOpenPlace> admit(const IpAddress& source, Instant now);
   [[nodiscard]] std::size_t size() const noexcept { return admitted_.size(); }
 
  private:
   struct Admitted {
     IpAddress source;
     Instant until;
+    std::shared_ptr<HalfOpenPlace> place;
   };
   void expire(Instant now);
 
   HalfOpenLimits limits_;
-  std::deque<Admitted> admitted_;  // oldest first
+  std::deque<Admitted> admitted_;
   boost::unordered_flat_map<IpAddress, std::size_t, std::hash<IpAddress>> by_source_;
 };
 

@@ -13,37 +13,53 @@ const IpAddress kB = IpAddress::v4(192, 0, 2, 2);
 
 void one_source_is_limited_and_others_are_not(void**) {
   HalfOpenLimiter limiter({.per_source = 2, .total = 10, .expiry = Duration::s(5)});
-  assert_true(limiter.admit(kA, at(0)));
-  assert_true(limiter.admit(kA, at(1)));
-  assert_false(limiter.admit(kA, at(2)));
-  assert_true(limiter.admit(kB, at(2)));
+  assert_true(limiter.admit(kA, at(0)) != nullptr);
+  assert_true(limiter.admit(kA, at(1)) != nullptr);
+  assert_false(limiter.admit(kA, at(2)) != nullptr);
+  assert_true(limiter.admit(kB, at(2)) != nullptr);
 }
 
 void each_expires_on_its_own(void**) {
   HalfOpenLimiter limiter({.per_source = 2, .total = 10, .expiry = Duration::s(5)});
-  assert_true(limiter.admit(kA, at(0)));
-  assert_true(limiter.admit(kA, at(3000)));
-  assert_false(limiter.admit(kA, at(4999)));
-  assert_true(limiter.admit(kA, at(5000)));
-  assert_false(limiter.admit(kA, at(7999)));
-  assert_true(limiter.admit(kA, at(8000)));
+  assert_true(limiter.admit(kA, at(0)) != nullptr);
+  assert_true(limiter.admit(kA, at(3000)) != nullptr);
+  assert_false(limiter.admit(kA, at(4999)) != nullptr);
+  assert_true(limiter.admit(kA, at(5000)) != nullptr);
+  assert_false(limiter.admit(kA, at(7999)) != nullptr);
+  assert_true(limiter.admit(kA, at(8000)) != nullptr);
   assert_int_equal(limiter.size(), 2);
 }
 
 void all_sources_together_are_limited(void**) {
   HalfOpenLimiter limiter({.per_source = 2, .total = 100, .expiry = Duration::s(5)});
   for (std::uint8_t i = 0; i < 100; ++i)
-    assert_true(limiter.admit(IpAddress::v4(10, 0, 1, i), at(0)));
-  assert_false(limiter.admit(kA, at(1)));
-  assert_true(limiter.admit(kA, at(5000)));
+    assert_true(limiter.admit(IpAddress::v4(10, 0, 1, i), at(0)) != nullptr);
+  assert_false(limiter.admit(kA, at(1)) != nullptr);
+  assert_true(limiter.admit(kA, at(5000)) != nullptr);
   assert_int_equal(limiter.size(), 1);
+}
+
+// Twenty fetches one after the other are nothing to refuse.
+void who_is_confirmed_leaves_room(void**) {
+  HalfOpenLimiter limiter({.per_source = 2, .total = 2, .expiry = Duration::s(5)});
+  for (int i = 0; i < 20; ++i) {
+    const auto place = limiter.admit(kA, at(i));
+    assert_true(place != nullptr);
+    place->leave();
+  }
+  const auto second = limiter.admit(kA, at(30));
+  assert_true(limiter.admit(kA, at(31)) != nullptr);
+  assert_false(limiter.admit(kA, at(32)) != nullptr);
+  second->leave();  // out of order
+  assert_true(limiter.admit(kA, at(33)) != nullptr);
+  assert_int_equal(limiter.size(), 2);
 }
 
 void a_v6_prefix_is_one_source(void**) {
   HalfOpenLimiter limiter({.per_source = 1, .total = 10, .expiry = Duration::s(5)});
-  assert_true(limiter.admit(*IpAddress::parse("2001:db8::1"), at(0)));
-  assert_false(limiter.admit(*IpAddress::parse("2001:db8::ffff:2"), at(0)));
-  assert_true(limiter.admit(*IpAddress::parse("2001:db8:0:1::1"), at(0)));
+  assert_true(limiter.admit(*IpAddress::parse("2001:db8::1"), at(0)) != nullptr);
+  assert_false(limiter.admit(*IpAddress::parse("2001:db8::ffff:2"), at(0)) != nullptr);
+  assert_true(limiter.admit(*IpAddress::parse("2001:db8:0:1::1"), at(0)) != nullptr);
   assert_eq(source_key(kA), kA);
 }
 
@@ -56,6 +72,7 @@ int main() {
       cmocka_unit_test(one_source_is_limited_and_others_are_not),
       cmocka_unit_test(each_expires_on_its_own),
       cmocka_unit_test(all_sources_together_are_limited),
+      cmocka_unit_test(who_is_confirmed_leaves_room),
       cmocka_unit_test(a_v6_prefix_is_one_source),
   };
   return cmocka_run_group_tests_name("half_open", tests, nullptr, nullptr);

@@ -17,6 +17,7 @@
 
 #include "base/address.h"
 #include "base/bytes.h"
+#include "edge/half_open.h"
 
 namespace h4a::edge {
 
@@ -29,6 +30,8 @@ struct AuthInfo {
   std::string client_subject;            // of the verified client certificate; empty without mTLS
   std::string authorization;             // header value
   std::string cookie;                    // header value
+  /// To be left when the first protected packet came or the session ended. May be null.
+  std::shared_ptr<HalfOpenPlace> half_open;
 };
 
 struct OfferReply {

@@ -18,9 +18,9 @@ Server::Server(verbs::Device& device, verbs::PdId pd, Random& random, Handler& h
 }
 
 Server::~Server() {
-  for (auto& s : sessions_) {
-    s->abort(SessionError::kClosed);
-    if (ended_) ended_(*s);
+  for (const Entry& e : sessions_) {
+    e.session->abort(SessionError::kClosed);
+    if (ended_) ended_(*e.session);
   }
 }
 
@@ -31,7 +31,7 @@ Result<void> Server::start() noexcept {
   return {};
 }
 
-Result<ServerSession*> Server::open() noexcept {
+Result<ServerSession*> Server::open(std::function<void()> settled) noexcept {
   if (!staging_) return failure(Error::kInvalidState);
   if (sessions_.size() >= options_.sessions_max) {
     ++past_.refused;
@@ -42,16 +42,18 @@ Result<ServerSession*> Server::open() noexcept {
   if (!session) return failure(Error::kNoMemory);
   if (const auto opened = session->open(); !opened) return failure(opened.error());
   ++past_.sessions;
-  sessions_.push_back(std::move(session));
-  return sessions_.back().get();
+  sessions_.push_back({std::move(session), std::move(settled)});
+  return sessions_.back().session.get();
 }
 
 std::size_t Server::poll(Instant now) noexcept {
   std::size_t work = 0;
   for (std::size_t i = 0; i < sessions_.size();) {
-    ServerSession& s = *sessions_[i];
+    ServerSession& s = *sessions_[i].session;
     if (s.state() == SessionState::kBound) s.abort(SessionError::kNotConfirmed);
     work += s.poll(now);
+    if (s.state() > SessionState::kConfirming)
+      if (const auto settled = std::exchange(sessions_[i].settled, {})) settled();
     if (!s.ended()) {
       ++i;
       continue;
@@ -66,12 +68,12 @@ std::size_t Server::poll(Instant now) noexcept {
 
 Instant Server::next_deadline() const noexcept {
   Instant next = Instant::never();
-  for (const auto& s : sessions_) next = std::min(next, s->next_deadline());
+  for (const Entry& e : sessions_) next = std::min(next, e.session->next_deadline());
   return next;
 }
 
 void Server::close(Instant now) noexcept {
-  for (auto& s : sessions_) s->close(now);
+  for (const Entry& e : sessions_) e.session->close(now);
 }
 
 void Server::add(Counters& sum, const ServerSession& s) noexcept {
@@ -83,7 +85,7 @@ void Server::add(Counters& sum, const ServerSession& s) noexcept {
 
 Server::Counters Server::counters() const noexcept {
   Counters sum = past_;
-  for (const auto& s : sessions_) add(sum, *s);
+  for (const Entry& e : sessions_) add(sum, *e.session);
   return sum;
 }
 

@@ -47,8 +47,9 @@ class Server {
   [[nodiscard]] Result<void> start() noexcept;
   /// A new session, opened; the server keeps it. connect() it in the same turn: one that is not connected
   /// at the next poll() is dropped.
+  /// @param settled told once, when the session is half open no longer: confirmed, or ended.
   /// @return kFull at sessions_max, kInvalidState before start(), what Session::open() answers.
-  [[nodiscard]] Result<ServerSession*> open() noexcept;
+  [[nodiscard]] Result<ServerSession*> open(std::function<void()> settled = {}) noexcept;
   /// Polls every session and drops those that ended. @return things done.
   std::size_t poll(Instant now) noexcept;
   [[nodiscard]] Instant next_deadline() const noexcept;
@@ -59,6 +60,10 @@ class Server {
   [[nodiscard]] Counters counters() const noexcept;
 
  private:
+  struct Entry {
+    std::unique_ptr<ServerSession> session;
+    std::function<void()> settled;
+  };
   static void add(Counters& sum, const ServerSession& s) noexcept;
 
   verbs::Device& device_;
@@ -68,7 +73,7 @@ class Server {
   Options options_;
   Ended ended_;
   std::optional<StagingPool> staging_;
-  std::vector<std::unique_ptr<ServerSession>> sessions_;
+  std::vector<Entry> sessions_;
   Counters past_;
 };
 
