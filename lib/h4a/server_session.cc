@@ -300,6 +300,7 @@ bool ServerSession::send_response(Active& a) noexcept {
   a.stage = Stage::kSent;
   a.sent_done = false;
   ++counters_.responses;
+  if (a.place == BodyPlace::kInline) counters_.body_bytes_inline += a.body_length;
   return true;
 }
 
