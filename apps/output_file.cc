@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,9 +26,13 @@ OutputFile::~OutputFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
+std::string_view OutputFile::name() const noexcept {
+  return path_ == "-" ? "standard output" : std::string_view(path_);
+}
+
 bool OutputFile::fail(const char* doing) {
   const char* hint = errno == ENOSPC ? " (make room, or choose another place with -o)" : "";
-  error_ = fmt::format("cannot {} {}: {}{}", doing, path_, std::strerror(errno), hint);
+  error_ = fmt::format("cannot {} {}: {}{}", doing, name(), std::strerror(errno), hint);
   return false;
 }
 
@@ -38,11 +43,25 @@ bool OutputFile::open(const std::string& path) {
     return true;
   }
   struct stat existing {};
-  if (::stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) {
+  const bool exists = ::stat(path.c_str(), &existing) == 0;
+  if (exists && S_ISDIR(existing.st_mode)) {
     errno = EISDIR;
     return fail("write to");
   }
-  std::string name = path + ".part-XXXXXX";
+  return exists && !S_ISREG(existing.st_mode) ? open_stream() : open_temporary();
+}
+
+// A rename would put a regular file in the place of /dev/null.
+bool OutputFile::open_stream() {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  return fd_ >= 0 || fail("write to");
+}
+
+bool OutputFile::open_temporary() {
+  std::error_code failed;
+  target_ = std::filesystem::canonical(path_, failed).string();
+  if (failed) target_ = path_;  // nothing there yet
+  std::string name = target_ + ".part-XXXXXX";
   fd_ = ::mkostemp(name.data(), O_CLOEXEC);
   if (fd_ < 0) return fail("create");
   temporary_ = name;
@@ -63,8 +82,8 @@ bool OutputFile::write(Bytes data) {
 
 bool OutputFile::restart() {
   if (size_ == 0) return true;
-  if (fd_ == STDOUT_FILENO) {
-    error_ = "part of the data went to standard output already and cannot be taken back";
+  if (temporary_.empty()) {
+    error_ = fmt::format("part of the data went to {} already and cannot be taken back", name());
     return false;
   }
   size_ = 0;
@@ -76,7 +95,8 @@ bool OutputFile::commit() {
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) return fail("finish");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail("put in place");
+  if (temporary_.empty()) return true;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) return fail("put in place");
   temporary_.clear();
   return true;
 }

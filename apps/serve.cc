@@ -1,6 +1,7 @@
 #include "apps/serve.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <ctime>
 #include <fmt/format.h>
@@ -32,12 +33,19 @@ struct Listen {
   std::uint16_t port = 0;
 };
 
+/// ADDRESS:PORT or [ADDRESS]:PORT; port 0 lets the system choose, announce() tells which.
 bool parse_listen(const std::string& text, Listen& out) {
-  const auto parts = edge::split_authority(text);
-  if (!parts || text.find(':') == std::string::npos) return false;
-  const auto address = IpAddress::parse(parts->host);
-  if (!address) return false;
-  out = {*address, parts->port};
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return false;
+  std::string host = text.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const auto address = IpAddress::parse(host);
+  if (!address || address->is_v4() == bracketed) return false;
+  const char* const end = text.data() + text.size();
+  const auto number = std::from_chars(text.data() + colon + 1, end, out.port);
+  if (number.ec != std::errc{} || number.ptr != end) return false;
+  out.address = *address;
   return true;
 }
 
@@ -141,8 +149,10 @@ bool Service::start_sessions(const ServeArguments& a, std::string& error) {
 bool Service::start_https(const ServeArguments& a, std::string& error) {
   auto root = FileRoot::open(a.root);
   if (!root) {
-    error = fmt::format("--root {}: {}; it must be a directory that can be read", a.root,
-                        to_string(root.error()));
+    error = root.error() == Error::kInvalidArgument
+                ? fmt::format("--root {}: this is not a directory", a.root)
+                : fmt::format("--root {}: {}; it must be a directory that can be read", a.root,
+                              to_string(root.error()));
     return false;
   }
   edge::ServerOptions options;
