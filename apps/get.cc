@@ -22,7 +22,8 @@ struct Outcome {
   std::string error;          // one line
   std::string fallback;       // why HTTPS was used, if it was
   std::uint64_t size = 0;
-  double seconds = 0;
+  double seconds = 0;        // from the first request to the last byte
+  double total_seconds = 0;  // opening the port and the bootstrap included
   verbs::DeviceCounters counters;
 };
 
@@ -83,6 +84,7 @@ void Get::fetch(const edge::Url& url) {
     outcome_.protocol = h4a.protocol();
     outcome_.protocol_name = "h4a";
     outcome_.size = h4a.result().delivered_bytes;
+    outcome_.seconds = (h4a.result().ended - h4a.result().started).seconds();
   }
   if (attempt.end == Attempt::End::kFallback && !arguments_.require_h4a) {
     outcome_.fallback = attempt.reason;
@@ -93,7 +95,7 @@ void Get::fetch(const edge::Url& url) {
     fail(attempt.reason, attempt.exit_code);
   }
   if (outcome_.exit_code == kExitOk && !file_.commit()) fail(file_.error());
-  outcome_.seconds = (steady_now() - started).seconds();
+  outcome_.total_seconds = (steady_now() - started).seconds();
 }
 
 void Get::over_https(edge::EdgeClient& client, Instant deadline) {
@@ -111,7 +113,9 @@ void Get::over_https(edge::EdgeClient& client, Instant deadline) {
     progress_.update(received, total > 0 ? static_cast<std::uint64_t>(total) : 0, steady_now());
     return !stop_requested();
   };
+  const Instant started = steady_now();
   const auto result = client.fetch(f);
+  outcome_.seconds = (steady_now() - started).seconds();
   if (!file_.error().empty()) return fail(file_.error());
   if (!result) {
     return fail(result.error().text,
@@ -127,8 +131,9 @@ void Get::print() const {
     fmt::print(stderr, "h4a get: {}: {}\n", arguments_.url, outcome_.error);
   } else if (!arguments_.quiet) {
     std::FILE* const to = path_ == "-" ? stderr : stdout;
-    fmt::print(to, "{}: {} over {} in {:.3f} s, {}\n", path_, format_size(outcome_.size),
-               outcome_.protocol, outcome_.seconds, format_rate(outcome_.size, outcome_.seconds));
+    fmt::print(to, "{}: {} over {} in {:.3f} s, {} ({:.3f} s with set-up)\n", path_,
+               format_size(outcome_.size), outcome_.protocol, outcome_.seconds,
+               format_rate(outcome_.size, outcome_.seconds), outcome_.total_seconds);
     print_counters(to, outcome_.counters);
   }
 }
@@ -140,6 +145,7 @@ void Get::print_json() const {
   j["protocol"] = outcome_.protocol_name;
   j["size"] = outcome_.size;
   j["seconds"] = outcome_.seconds;
+  j["total_seconds"] = outcome_.total_seconds;
   j["bits_per_second"] =
       outcome_.seconds > 0 ? 8 * static_cast<double>(outcome_.size) / outcome_.seconds : 0;
   if (outcome_.exit_code == kExitOk) j["file"] = path_;

@@ -4,7 +4,7 @@
 #include <exception>
 #include <fmt/format.h>
 
-#include "apps/bench_ceiling.h"
+#include "apps/bench.h"
 #include "apps/get.h"
 #include "apps/replay.h"
 #include "apps/report.h"
@@ -33,10 +33,8 @@ int run(int argc, char** argv) {
   add_get_command(app, get);
   ReplayOptions replay;
   add_replay_command(app, replay, exit_code);
-  CLI::App* bench = app.add_subcommand("bench", "Measure what this machine and this stack can do");
-  bench->require_subcommand(1);
-  CeilingArguments ceiling;
-  add_bench_ceiling_command(*bench, ceiling);
+  BenchOptions bench;
+  add_bench_command(app, bench);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -45,7 +43,7 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("serve")) return run_serve(serve);
   if (app.got_subcommand("get")) return run_get(get);
-  if (app.got_subcommand(bench)) return run_bench_ceiling(ceiling);
+  if (app.got_subcommand("bench")) return run_bench(bench);
   return exit_code;
 }
 

@@ -34,7 +34,7 @@ Result<std::string> absolute_path(const std::string& path, std::string& error) {
 
 Result<void> check_client_path(const std::string& path, std::string& error) {
   struct stat st {};
-  if (::stat(path.c_str(), &st) != 0) return {};  // the server may come later
+  if (::stat(path.c_str(), &st) != 0) return check_socket_directory(path, error);  // server to come
   if (!S_ISSOCK(st.st_mode)) {
     error =
         fmt::format("memif:{}: this is not a socket: name the path of the server's socket", path);

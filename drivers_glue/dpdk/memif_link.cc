@@ -85,15 +85,19 @@ void MemifLink::reconnect(std::uint64_t now) noexcept {
   retry_at_ = now + (started_ ? kHandshakeMs : kRetryMs) * cycles_per_ms_;
 }
 
+Result<void> check_socket_directory(const std::string& path, std::string& error) {
+  const std::filesystem::path parent = std::filesystem::absolute(path).parent_path();
+  if (::access(parent.c_str(), F_OK) == 0) return {};
+  error =
+      fmt::format("memif:{}: the directory {} does not exist: create it", path, parent.string());
+  return failure(Error::kNotFound);
+}
+
 Result<void> prepare_socket_path(const std::string& path, std::string& error) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) != 0) {
+    if (const auto directory = check_socket_directory(path, error); !directory) return directory;
     const std::filesystem::path parent = std::filesystem::absolute(path).parent_path();
-    if (::access(parent.c_str(), F_OK) != 0) {
-      error = fmt::format("memif:{}: the directory {} does not exist: create it", path,
-                          parent.string());
-      return failure(Error::kNotFound);
-    }
     if (::access(parent.c_str(), W_OK) == 0) return {};
     error = fmt::format("memif:{}: no permission to create a socket there", path);
     return failure(Error::kAccess);

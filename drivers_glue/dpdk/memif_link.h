@@ -38,6 +38,9 @@ class MemifLink final : public DriverGuard {
   std::uint64_t retry_at_ = 0;
 };
 
+/// @return kNotFound if the directory of `path` is missing.
+[[nodiscard]] Result<void> check_socket_directory(const std::string& path, std::string& error);
+
 /// Makes `path` free for a server: removes a socket that nobody listens on any more.
 /// @return kExists if it is in use or is no socket, kAccess, kNotFound if its directory is missing.
 [[nodiscard]] Result<void> prepare_socket_path(const std::string& path, std::string& error);

@@ -128,6 +128,8 @@ void test_addresses(void**) {
   const std::string path = socket_path();
   assert_error(open_port("memif:/no/such/dir/x,role=server", {}, error), Error::kNotFound);
   assert_true(error.find("does not exist") != std::string::npos);
+  assert_error(open_port("memif:/no/such/dir/x", {}, error), Error::kNotFound);
+  assert_true(error.find("does not exist") != std::string::npos);
   assert_error(open_port("memif:/etc/passwd,role=server", {}, error), Error::kExists);
   assert_error(open_port("memif:/etc/passwd", {}, error), Error::kExists);
   assert_error(open_port("memif:" + std::string(200, 'x'), {}, error), Error::kMalformed);

@@ -4,7 +4,7 @@ namespace h4a::packet {
 
 HeapFramePool::HeapFramePool(std::size_t count, std::size_t buffer_bytes)
     : buffer_bytes_(buffer_bytes),
-      memory_(std::make_unique<std::uint8_t[]>(count * buffer_bytes)),
+      memory_(std::make_unique_for_overwrite<std::uint8_t[]>(count * buffer_bytes)),
       frames_(count) {
   free_.reserve(count);
   for (std::size_t i = count; i > 0; --i) {

@@ -19,7 +19,7 @@ namespace {
 
 struct Range {
   std::uint64_t first = 1;
-  std::uint64_t count = 300;
+  std::uint64_t count = 1000;
 };
 
 Range seeds_wanted() {
