@@ -56,11 +56,6 @@ bool parse_addresses(const HostArguments& arguments, stack::StackOptions& option
 
 std::unique_ptr<Host> Host::open(const HostArguments& arguments, std::string& error) {
   std::unique_ptr<Host> host(new Host);
-  if (arguments.port.starts_with("ring:")) {
-    error = fmt::format("--port {}: a ring has both ends in one process: use memif:PATH here",
-                        arguments.port);
-    return nullptr;
-  }
   dpdk::EalOptions eal;
   eal.hugepages = !arguments.no_hugepages;
   eal.pci = arguments.port.starts_with("pci:");

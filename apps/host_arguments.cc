@@ -1,6 +1,15 @@
 #include "apps/host_arguments.h"
 
 namespace h4a::apps {
+namespace {
+
+/// The peer of a ring cannot exist in another process.
+std::string refuse_ring(const std::string& port) {
+  return port.starts_with("ring:") ? "a ring has both ends in one process: use memif:PATH here"
+                                   : "";
+}
+
+}  // namespace
 
 void add_host_arguments(CLI::App& command, HostArguments& a) {
   command
@@ -8,6 +17,7 @@ void add_host_arguments(CLI::App& command, HostArguments& a) {
                   "Port to use: memif:PATH[,role=server], af_packet:IFACE, af_xdp:IFACE, tap:NAME, "
                   "pci:ADDR, or DPDK devargs such as net_tap0,iface=x")
       ->required()
+      ->check(refuse_ring)
       ->type_name("PORT");
   command
       .add_option("--ip", a.ips,
