@@ -35,7 +35,7 @@ struct BenchRow {
   [[nodiscard]] double bytes() const noexcept {
     return static_cast<double>(size) * static_cast<double>(timing.iterations);
   }
-  [[nodiscard]] double average_gbps() const noexcept { return bytes() * 8e-9 / timing.seconds; }
+  [[nodiscard]] double average_gbps() const noexcept { return bytes() / timing.seconds * 8e-9; }
   [[nodiscard]] double peak_gbps() const noexcept { return timing.peak_bytes_per_second * 8e-9; }
   [[nodiscard]] double message_rate_mpps() const noexcept {
     return static_cast<double>(timing.iterations) * 1e-6 / timing.seconds;
