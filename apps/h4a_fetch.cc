@@ -1,6 +1,7 @@
 #include "apps/h4a_fetch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 #include <future>
 
@@ -36,6 +37,11 @@ Attempt judge_offer(const edge::Failure& f) {
     default:
       return give_up(f.text);
   }
+}
+
+// Why we gave up by ourselves.
+std::string ending() {
+  return stop_requested() ? "stopped" : "the deadline passed";
 }
 
 std::string_view name_of(EspSuite suite) {
@@ -85,14 +91,17 @@ Attempt H4aFetch::agree(Instant deadline) {
     return give_up(fmt::format("cannot make an offer: {}", to_string(exchange.error())));
 
   // The POST blocks in a thread of its own, so that the stack goes on answering its neighbours.
-  auto posted =
-      std::async(std::launch::async, [&] { return edge_.post_offer(url_, exchange->offer()); });
+  std::atomic<bool> wanted{true};
+  auto posted = std::async(std::launch::async, [&] {
+    return edge_.post_offer(url_, exchange->offer(), [&wanted] { return wanted.load(); });
+  });
   while (posted.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     const stack::PollResult turn = host_->poll(steady_now());
     host_->wait(turn.more || turn.received > 0, steady_now() + Duration::us(100));
-    if (steady_now() > deadline || stop_requested()) break;
+    if (steady_now() > deadline || stop_requested()) wanted = false;
   }
   const auto offered = posted.get();
+  if (!wanted) return give_up(ending());
   if (!offered) return judge_offer(offered.error());
   auto agreed = exchange->finish(offered->answer);
   if (!agreed)
@@ -116,8 +125,11 @@ Attempt H4aFetch::connect(bootstrap::SessionParameters& agreed, const IpAddress&
   keys_.add(local, remote, agreed.outbound_spi, agreed.suite, agreed.outbound_key.bytes(), true);
   const auto association = http::establish(*session_, agreed, local, remote, steady_now());
   if (!association) {
+    const bool no_route = association.error() == Error::kInvalidArgument;
     return fall_back(fmt::format("no way to {} from {}: {}", to_string(remote), to_string(local),
-                                 to_string(association.error())));
+                                 no_route
+                                     ? "it is not in the network of --ip, and there is no --gateway"
+                                     : to_string(association.error())));
   }
   association_ = *association;
   return done();
@@ -156,7 +168,7 @@ Attempt H4aFetch::transfer(Instant deadline) {
 
 Attempt H4aFetch::judge(const http::FetchOperation& fetch, bool timed_out) const {
   if (fetch.succeeded()) return done();
-  if (timed_out) return give_up(stop_requested() ? "stopped" : "the deadline passed");
+  if (timed_out) return give_up(ending());
   switch (result_.error) {
     case http::FetchError::kStatus:
       return give_up(fmt::format("the server answered {}", result_.status), kExitHttpStatus);

@@ -44,7 +44,10 @@ edge::OfferReply OfferService::answer(Bytes offer, const edge::AuthInfo& from) {
   // From here on the session is polled; if it cannot be established, the server drops it.
   const auto association =
       http::establish(**session, agreed, way->local, way->remote, steady_now());
-  if (!association) return refuse(association.error());
+  // An address that is neither on-link nor behind a gateway, or our own.
+  if (!association)
+    return refuse(association.error() == Error::kInvalidArgument ? Error::kUnsupported
+                                                                 : association.error());
   return {200, std::move(accepted->answer)};
 }
 

@@ -167,6 +167,7 @@ struct EdgeClient::Impl {
 
   void prepare(const std::string& url, const std::string& host, curl_slist* headers);
   [[nodiscard]] List request_headers(const std::vector<std::string>& more) const;
+  void watch_progress();
   [[nodiscard]] CURLcode perform();
   [[nodiscard]] Failure failure_of(CURLcode code, const std::string& host) const;
   [[nodiscard]] IpAddress server_address() const;
@@ -222,6 +223,12 @@ List EdgeClient::Impl::request_headers(const std::vector<std::string>& more) con
   for (const std::string& h : options.headers) append(list, h);
   for (const std::string& h : more) append(list, h);
   return list;
+}
+
+void EdgeClient::Impl::watch_progress() {
+  curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, &Impl::on_progress);
+  curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, this);
 }
 
 CURLcode EdgeClient::Impl::perform() {
@@ -381,8 +388,8 @@ Failure failure_of_status(unsigned status, const std::string& where) {
     case 405:
       return {Error::kUnsupported, fmt::format("{} speaks plain HTTPS only, not HTTP/4A", where)};
     case 409:
-      return {Error::kUnsupported, fmt::format("{} has no cipher suite, address family or version "
-                                               "in common with this client",
+      return {Error::kUnsupported, fmt::format("{} has no cipher suite, address family, version or "
+                                               "route in common with this client",
                                                where)};
     case 401:
     case 403:
@@ -406,12 +413,15 @@ Failure failure_of_status(unsigned status, const std::string& where) {
 
 }  // namespace
 
-Outcome<OfferResult> EdgeClient::post_offer(const Url& url, Bytes offer) {
+Outcome<OfferResult> EdgeClient::post_offer(const Url& url, Bytes offer,
+                                            std::function<bool()> wanted) {
   const List headers =
       impl_->request_headers({fmt::format("Content-Type: {}", bootstrap::kOfferMediaType),
                               fmt::format("Accept: {}", bootstrap::kAnswerMediaType), "Expect:"});
   const std::string where = fmt::format("{}:{}", url.host, url.port);
-  impl_->fetch = nullptr;
+  Fetch watch;
+  if (wanted) watch.on_progress = [&wanted](std::uint64_t, std::int64_t) { return wanted(); };
+  impl_->fetch = &watch;
   impl_->prepare(fmt::format("https://{}{}", url.authority, bootstrap::kPath), url.host,
                  headers.get());
   CURL* c = impl_->curl.get();
@@ -420,8 +430,10 @@ Outcome<OfferResult> EdgeClient::post_offer(const Url& url, Bytes offer) {
   curl_easy_setopt(c, CURLOPT_POSTFIELDS, offer.data());
   curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, impl_->options.offer_timeout.count_ns() / 1'000'000);
   curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, &Impl::on_collected);
+  impl_->watch_progress();
   const CURLcode code = impl_->perform();
   impl_->tell_head();
+  impl_->fetch = nullptr;
   const unsigned status = impl_->head.status;
   // A refusal counts even if the connection broke behind it.
   if (code != CURLE_OK && status < 400) return tl::unexpected(impl_->failure_of(code, where));
@@ -434,6 +446,15 @@ Outcome<OfferResult> EdgeClient::post_offer(const Url& url, Bytes offer) {
   return OfferResult{std::move(impl_->collected), impl_->server_address()};
 }
 
+namespace {
+
+// To libcurl 0 is "no limit", so the last millisecond counts as a whole one.
+std::int64_t whole_ms(Duration d) noexcept {
+  return (d.count_ns() + 999'999) / 1'000'000;
+}
+
+}  // namespace
+
 Outcome<FetchResult> EdgeClient::fetch(const Fetch& fetch) {
   const auto url = parse_url(fetch.url);
   if (!url) return tl::unexpected(url.error());
@@ -445,14 +466,12 @@ Outcome<FetchResult> EdgeClient::fetch(const Fetch& fetch) {
   if (!range.empty()) curl_easy_setopt(c, CURLOPT_RANGE, range.c_str());
   if (fetch.head_only) curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
   curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, &Impl::on_fetched);
-  curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, fetch.deadline.count_ns() / 1'000'000);
+  curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, whole_ms(fetch.deadline));
   curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(
       c, CURLOPT_LOW_SPEED_TIME,
       std::max<std::int64_t>(1, impl_->options.stall_timeout.count_ns() / 1'000'000'000));
-  curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, &Impl::on_progress);
-  curl_easy_setopt(c, CURLOPT_XFERINFODATA, impl_.get());
+  impl_->watch_progress();
   const CURLcode code = impl_->perform();
   const bool told = code != CURLE_OK || impl_->tell_head();
   impl_->fetch = nullptr;

@@ -100,7 +100,9 @@ class EdgeClient {
   /// kUnsupported: the server speaks plain HTTPS only (404, 405) or has nothing in common (409);
   /// kBusy: 429, 503; kAuthentication: certificate, 401, 403, 421; kNotFound: no such host;
   /// kClosed: nothing listens, connection lost; kTimeout; kMalformed: another answer than an Answer.
-  [[nodiscard]] Outcome<OfferResult> post_offer(const Url& url, Bytes offer);
+  /// @param wanted asked about once a second while it waits; false stops it, with kClosed.
+  [[nodiscard]] Outcome<OfferResult> post_offer(const Url& url, Bytes offer,
+                                                std::function<bool()> wanted = {});
 
   /// Fetches over plain HTTPS. @return as above for what went wrong below HTTP; kClosed also if a callback
   /// stopped it.

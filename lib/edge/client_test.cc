@@ -284,6 +284,15 @@ void a_mute_server_times_out(void**) {
   assert_fails(c->post_offer(*url, kOffer), Error::kTimeout, "did not answer in time");
 }
 
+// A person does not wait for ten seconds after Ctrl-C, nor a deadline.
+void who_offers_can_stop_waiting(void**) {
+  const Mute mute;
+  auto c = EdgeClient::create({});
+  const auto url = parse_url("https://127.0.0.1:" + std::to_string(mute.port) + "/");
+  const auto answer = c->post_offer(*url, kOffer, [] { return false; });
+  assert_fails(answer, Error::kClosed, "stopped");
+}
+
 void a_server_that_dies_ends_the_fetch(void**) {
   Fixture f;
   f.write("root/huge.bin", std::string(64 * 1024 * 1024, 'x'));
@@ -378,6 +387,7 @@ int main() {
       cmocka_unit_test(too_many_half_open_sessions_are_429),
       cmocka_unit_test(nobody_there),
       cmocka_unit_test(a_mute_server_times_out),
+      cmocka_unit_test(who_offers_can_stop_waiting),
       cmocka_unit_test(a_server_that_dies_ends_the_fetch),
       cmocka_unit_test(a_file_cut_short_is_not_taken_for_whole),
       cmocka_unit_test(bad_options_name_the_file),
