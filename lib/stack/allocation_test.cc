@@ -1,6 +1,7 @@
 // Nothing allocates inside poll_once (DESIGN D10): the test counts operator new while two stacks carry
 // protected and clear traffic over a cable that moves frames without copying them.
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -13,18 +14,33 @@ namespace {
 bool g_counting = false;
 std::size_t g_allocations = 0;
 
-void* counted(std::size_t n) {
+// Ends the test where memory is exhausted, so that throwing and other forms can share it.
+void* counted(std::size_t n, std::size_t alignment) {
   if (g_counting) ++g_allocations;
-  if (void* p = std::malloc(n)) return p;
-  throw std::bad_alloc();
+  if (void* p = std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment))
+    return p;
+  std::abort();
 }
 }  // namespace
 
+// Every form, so that none is answered by another allocator.
 void* operator new(std::size_t n) {
-  return counted(n);
+  return counted(n, alignof(std::max_align_t));
 }
 void* operator new[](std::size_t n) {
-  return counted(n);
+  return counted(n, alignof(std::max_align_t));
+}
+void* operator new(std::size_t n, std::align_val_t a) {
+  return counted(n, std::size_t(a));
+}
+void* operator new[](std::size_t n, std::align_val_t a) {
+  return counted(n, std::size_t(a));
+}
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
+  return counted(n, alignof(std::max_align_t));
+}
+void* operator new[](std::size_t n, const std::nothrow_t&) noexcept {
+  return counted(n, alignof(std::max_align_t));
 }
 void operator delete(void* p) noexcept {
   std::free(p);
@@ -36,6 +52,18 @@ void operator delete(void* p, std::size_t) noexcept {
   std::free(p);
 }
 void operator delete[](void* p, std::size_t) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept {
   std::free(p);
 }
 
