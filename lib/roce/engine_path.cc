@@ -23,12 +23,13 @@ bool pkey_matches(std::uint16_t packet, std::uint16_t own) noexcept {
          ((packet | own) & 0x8000) != 0;
 }
 
-/// D3: a protected QP hears its own association alone, a clear one its peer's address.
+/// D3: a QP hears its own association alone, and its peer's address alone. The latter also under
+/// protection: what it sends goes to that address, so a peer that speaks from another one could
+/// have us flood a third party (DESIGN §6.7).
 Drop check_origin(const Qp& qp, const packet::Frame& frame) noexcept {
   if (frame.association != qp.association)
     return frame.association == kClear ? Drop::kNeedsEsp : Drop::kWrongAssociation;
-  if (qp.association == kClear && frame.source != qp.remote_address) return Drop::kWrongPeer;
-  return Drop::kNone;
+  return frame.source == qp.remote_address ? Drop::kNone : Drop::kWrongPeer;
 }
 
 Drop check_packet(const Qp& qp, const net::TransportPacket& packet,

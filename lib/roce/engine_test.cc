@@ -31,7 +31,7 @@ void origin_of_packets(void**) {
       {AssociationId(5), kClear, kPeer, Drop::kNeedsEsp},
       {AssociationId(5), AssociationId(6), kPeer, Drop::kWrongAssociation},
       {AssociationId(5), AssociationId(5), kPeer, Drop::kNone},
-      {AssociationId(5), AssociationId(5), stranger, Drop::kNone},  // a NAT moved it
+      {AssociationId(5), AssociationId(5), stranger, Drop::kWrongPeer},
   };
   for (const auto& c : cases) {
     Bench b({.association = c.own});
