@@ -152,7 +152,10 @@ Result<void> Session::connect(const PeerEndpoint& peer, Instant now) noexcept {
 
 void Session::close(Instant now) noexcept {
   now_ = std::max(now_, now);
-  if (state_ == SessionState::kOpen || state_ == SessionState::kConfirming)
+  // A server that heard nothing yet says nothing: the address is only what an Offer claims (DESIGN §6.7).
+  const bool may_speak =
+      state_ == SessionState::kOpen || (client_ && state_ == SessionState::kConfirming);
+  if (may_speak)
     fail(SessionError::kClosed);
   else if (state_ != SessionState::kClosing)
     abort(SessionError::kClosed);

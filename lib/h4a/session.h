@@ -129,7 +129,8 @@ class Session {
   std::size_t poll(Instant now) noexcept;
   /// When poll() has to be called although nothing arrived.
   [[nodiscard]] Instant next_deadline() const noexcept;
-  /// Says GoAway and ends as soon as it has left. Requests in flight complete with kSessionFailed.
+  /// Says GoAway and ends as soon as it has left; a server that was never spoken to ends at once, without.
+  /// Requests in flight complete with kSessionFailed.
   void close(Instant now) noexcept;
   /// Ends at once: when this returns, no buffer is reachable and every request is completed.
   void abort(SessionError why = SessionError::kClosed) noexcept;

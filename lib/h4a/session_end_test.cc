@@ -84,6 +84,17 @@ void close_says_goodbye(void** state) {
   assert_true(w.server->error() == SessionError::kClosed);
 }
 
+// Where an unconfirmed client is, only its Offer says: nothing is sent there, not even a farewell.
+void a_server_says_nothing_before_it_was_spoken_to(void** state) {
+  World& w = world(state);
+  w.fabric.silent = true;
+  w.connect_unconfirmed();
+  w.server->close(w.now);
+  assert_true(w.server->ended());
+  assert_true(w.server->error() == SessionError::kClosed);
+  assert_int_equal(w.server->counters().frames_sent, 0);
+}
+
 void goaway_tells_what_was_not_processed(void** state) {
   World& w = world(state);
   w.server_options.reads_per_turn = 1;
@@ -184,11 +195,12 @@ int main() {
   using namespace h4a::test;
 #define T(f) cmocka_unit_test_setup_teardown(f, make_world, drop_world)
   const CMUnitTest tests[] = {
-      T(an_unconfirmed_path_fails_within_a_second), T(a_dead_peer_is_found_by_keepalive),
-      T(death_at_every_moment_of_a_transfer),       T(close_says_goodbye),
-      T(goaway_tells_what_was_not_processed),       T(an_idle_session_ends),
-      T(destroying_a_session_tells_everybody),      T(bad_options_are_refused),
-      T(a_device_without_memory_is_reported),       T(bad_requests_are_refused_here),
+      T(an_unconfirmed_path_fails_within_a_second),     T(a_dead_peer_is_found_by_keepalive),
+      T(death_at_every_moment_of_a_transfer),           T(close_says_goodbye),
+      T(goaway_tells_what_was_not_processed),           T(an_idle_session_ends),
+      T(destroying_a_session_tells_everybody),          T(bad_options_are_refused),
+      T(a_device_without_memory_is_reported),           T(bad_requests_are_refused_here),
+      T(a_server_says_nothing_before_it_was_spoken_to),
   };
 #undef T
   return cmocka_run_group_tests_name("session_end", tests, nullptr, nullptr);
