@@ -251,6 +251,14 @@ bool ServerSession::write_next(Active& a) noexcept {
   return true;
 }
 
+// A client decides how long our chunks wait for its acknowledgements. So the second half of the pool is for
+// sessions that hold none: a few slow clients cannot stop all others.
+bool ServerSession::may_stage() const noexcept {
+  const bool holds = std::any_of(writes_.begin(), writes_.end(),
+                                 [](const Write& w) { return w.busy && w.staged; });
+  return !holds || staging_.available() > staging_.capacity() / 2;
+}
+
 // Finds the bytes of the next WRITE: where they are, or read into a staging chunk.
 bool ServerSession::fill(Active& a, Write& write, verbs::Sge& sge) noexcept {
   if (const auto there = a.response.body->registered()) {
@@ -259,6 +267,7 @@ bool ServerSession::fill(Active& a, Write& write, verbs::Sge& sge) noexcept {
     sge.lkey = there->lkey;
     return true;
   }
+  if (!may_stage()) return false;
   const auto chunk = staging_.take();
   if (!chunk) return false;
   if (!a.response.body->read(a.written, chunk->bytes.first(sge.length))) {

@@ -85,6 +85,7 @@ class ServerSession final : public Session {
   void expire() noexcept;
   [[nodiscard]] std::size_t write_bodies() noexcept;
   [[nodiscard]] bool write_next(Active& a) noexcept;
+  [[nodiscard]] bool may_stage() const noexcept;
   [[nodiscard]] bool fill(Active& a, Write& write, verbs::Sge& sge) noexcept;
   [[nodiscard]] std::size_t send_responses() noexcept;
   [[nodiscard]] bool send_response(Active& a) noexcept;

@@ -93,6 +93,20 @@ void a_range_lands_at_the_start_of_the_sink(void** state) {
   assert_true(same(w.recorder[id].body, {all.begin() + 20000, all.begin() + 80000}));
 }
 
+// DESIGN §6.8: who acknowledges nothing holds chunks for long, but never all of them.
+void a_slow_client_leaves_chunks_for_others(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(16 * kBodyChunkBytes);
+  const RequestId id = w.get("/f", w.sink(16 * kBodyChunkBytes));
+  w.client->poll(w.now);
+  w.fabric.run();
+  for (int i = 0; i < 20; ++i) w.server->poll(w.now);
+  assert_int_equal(w.staging->available(), w.staging->capacity() / 2);
+  assert_true(w.run([&] { return w.recorder[id].releases == 1; }));
+  assert_true(same(w.recorder[id].body, w.handler.files["/f"]));
+}
+
 void registered_bodies_are_sent_from_where_they_are(void** state) {
   World& w = world(state);
   w.connect();
@@ -386,6 +400,7 @@ int main() {
       T(small_bodies_come_inline_without_a_sink),
       T(head_has_no_body),
       T(a_range_lands_at_the_start_of_the_sink),
+      T(a_slow_client_leaves_chunks_for_others),
       T(registered_bodies_are_sent_from_where_they_are),
       T(a_body_larger_than_the_sink_is_not_sent),
       T(errors_have_their_status),
