@@ -82,6 +82,9 @@ Result<void> NdpView::note_option(std::size_t offset, std::size_t size) noexcept
     case kSourceLinkOption:
     case kTargetLinkOption: {
       if (size != kLinkOptionSize) return failure(Error::kMalformed);
+      // As with ARP: a group's address is nobody's, and would make us flood the link.
+      const MacAddress mac = MacAddress::load(message_.data() + offset + 2);
+      if (mac.is_multicast() || mac.is_zero()) return failure(Error::kMalformed);
       std::uint32_t& noted = message_[offset] == kSourceLinkOption ? source_link_ : target_link_;
       if (noted == 0) noted = at;
       return {};

@@ -41,8 +41,8 @@ class NdpView {
 
   /// @return kUnsupported if the type is not 133..136; kTruncated if its fixed part does not fit;
   /// kMalformed if the code is not 0, an option has length 0, ends behind the message or has
-  /// another length than its type says, a target is a multicast address or IPv4-mapped, or a prefix
-  /// is longer than 128 bits.
+  /// another length than its type says, a link address is zero or a group's, a target is a
+  /// multicast address or IPv4-mapped, or a prefix is longer than 128 bits.
   [[nodiscard]] static Result<NdpView> parse(Bytes message) noexcept;
 
   /// The rules of §6.1 and §7.1 about the packet around the message: hop limit 255; a solicitation

@@ -138,6 +138,10 @@ void malformed_messages_are_refused(void**) {
        Error::kMalformed},
       {"12 short prefix", router_advertisement({{3, 1, 64, 0, 0, 0, 0, 0}}), Error::kMalformed},
       {"13 prefix of 129 bits", router_advertisement({prefix_option(129)}), Error::kMalformed},
+      {"14 broadcast link address", solicitation(MacAddress::broadcast()), Error::kMalformed},
+      {"15 group's link address", advertisement({kB, false, true, true, MacAddress({1, 0, 0x5e})}),
+       Error::kMalformed},
+      {"16 zero link address", solicitation(MacAddress{}), Error::kMalformed},
   };
   for (const Case& c : cases) {
     const auto v = NdpView::parse(c.message);
