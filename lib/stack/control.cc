@@ -1,7 +1,9 @@
 // What an IP host must answer itself: ARP (RFC 826), neighbour discovery (RFC 4861), echo (RFC 1122
 // §3.2.2.6, RFC 4443 §4.2). Answers are built in the frame of the question; solicitations in a new one.
 //
-// A neighbour's address is believed if it answers us or asks us: never from gossip about others.
+// A neighbour is remembered if it answers us or asks us. What it says of an address that we know already is
+// believed whoever it speaks to (RFC 826), so that addresses can move: whoever is on the link can divert
+// frames and stop traffic, but ESP keeps it from reading or changing any.
 #include <algorithm>
 
 #include "net/arp.h"
