@@ -7,6 +7,7 @@ namespace h4a::stack {
 Neighbours::Neighbours(std::size_t capacity) : entries_(capacity) {
   by_ip_.reserve(capacity);
   free_.reserve(capacity);
+  busy_.reserve(capacity);
   for (std::size_t i = capacity; i > 0; --i) free_.push_back(static_cast<Index>(i - 1));
 }
 
@@ -33,7 +34,6 @@ bool Neighbours::insert(const IpAddress& ip, Index& out) noexcept {
       return e.state != State::kFree && e.users == 0 && e.pending_count == 0;
     });
     if (victim == entries_.end()) return false;
-    if (!victim->next_try.is_never()) --asking_;
     by_ip_.erase(victim->ip);
     victim->state = State::kFree;
     free_.push_back(static_cast<Index>(victim - entries_.begin()));
@@ -41,7 +41,9 @@ bool Neighbours::insert(const IpAddress& ip, Index& out) noexcept {
   out = free_.back();
   free_.pop_back();
   Entry& e = entries_[out];
+  const bool busy = e.busy;  // it may be listed still; sweep() will see
   e = Entry{};
+  e.busy = busy;
   e.ip = ip;
   e.state = State::kIncomplete;
   e.next_try = Instant::never();
@@ -53,7 +55,21 @@ void Neighbours::start_asking(Entry& e, Instant now) noexcept {
   if (!e.next_try.is_never()) return;
   e.tries = 0;
   e.next_try = now;
-  ++asking_;
+  list_busy(e);
+}
+
+void Neighbours::list_busy(Entry& e) noexcept {
+  if (e.busy) return;
+  e.busy = true;
+  busy_.push_back(static_cast<Index>(&e - entries_.data()));  // never grows: one place an entry
+}
+
+void Neighbours::sweep() noexcept {
+  std::erase_if(busy_, [this](Index i) {
+    Entry& e = entries_[i];
+    e.busy = e.pending_count > 0 || !e.next_try.is_never();
+    return !e.busy;
+  });
 }
 
 const MacAddress* Neighbours::resolve(Index i, Instant now) noexcept {
@@ -84,7 +100,7 @@ bool Neighbours::hold(Index i, packet::Frame* frame) noexcept {
   Entry& e = entries_[i];
   if (e.state != State::kIncomplete || e.pending_count == kPendingMax) return false;
   e.pending[e.pending_count++] = frame;
-  ++waiting_;
+  list_busy(e);
   return true;
 }
 
@@ -94,15 +110,14 @@ std::size_t Neighbours::take_pending(Entry& e, std::span<packet::Frame*> out) no
   std::copy(e.pending.begin() + static_cast<std::ptrdiff_t>(n), e.pending.begin() + e.pending_count,
             e.pending.begin());
   e.pending_count -= static_cast<std::uint32_t>(n);
-  waiting_ -= static_cast<std::uint32_t>(n);
   return n;
 }
 
 std::size_t Neighbours::take_ready(std::span<packet::Frame*> out,
                                    std::span<MacAddress> macs) noexcept {
   std::size_t n = 0;
-  if (waiting_ == 0) return 0;
-  for (Entry& e : entries_) {
+  for (const Index i : busy_) {
+    Entry& e = entries_[i];
     if (e.pending_count == 0 || e.state != State::kReachable) continue;
     const std::size_t taken = take_pending(e, out.subspan(n));
     std::fill_n(macs.begin() + static_cast<std::ptrdiff_t>(n), taken, e.mac);
@@ -113,15 +128,14 @@ std::size_t Neighbours::take_ready(std::span<packet::Frame*> out,
 
 std::size_t Neighbours::take_expired(std::span<packet::Frame*> out) noexcept {
   std::size_t n = 0;
-  if (waiting_ == 0) return 0;
-  for (Entry& e : entries_)
-    if (e.pending_count > 0 && e.state == State::kFailed) n += take_pending(e, out.subspan(n));
+  for (const Index i : busy_)
+    if (entries_[i].state == State::kFailed) n += take_pending(entries_[i], out.subspan(n));
   return n;
 }
 
 std::size_t Neighbours::take_all(std::span<packet::Frame*> out) noexcept {
   std::size_t n = 0;
-  for (Entry& e : entries_) n += take_pending(e, out.subspan(n));
+  for (const Index i : busy_) n += take_pending(entries_[i], out.subspan(n));
   return n;
 }
 
@@ -135,7 +149,6 @@ void Neighbours::learn(const IpAddress& ip, const MacAddress& mac, Instant now,
     return;
   }
   Entry& e = entries_[i];
-  if (!e.next_try.is_never()) --asking_;
   e.mac = mac;
   e.state = State::kReachable;
   e.tries = 0;
@@ -145,14 +158,13 @@ void Neighbours::learn(const IpAddress& ip, const MacAddress& mac, Instant now,
 
 std::size_t Neighbours::due_solicitations(std::span<IpAddress> out, Instant now) noexcept {
   std::size_t n = 0;
-  if (asking_ == 0) return 0;
-  for (Entry& e : entries_) {
-    if (e.state == State::kFree || e.next_try > now || e.next_try.is_never()) continue;
+  for (const Index i : busy_) {
+    Entry& e = entries_[i];
+    if (e.next_try > now || e.next_try.is_never()) continue;
     if (e.tries == kTriesMax) {
       e.state = State::kFailed;
       e.expires = now + kFailedFor;
       e.next_try = Instant::never();
-      --asking_;
       continue;
     }
     if (n == out.size()) break;
@@ -160,14 +172,13 @@ std::size_t Neighbours::due_solicitations(std::span<IpAddress> out, Instant now)
     ++e.tries;
     out[n++] = e.ip;
   }
+  sweep();
   return n;
 }
 
 Instant Neighbours::next_deadline() const noexcept {
   Instant first = Instant::never();
-  if (asking_ == 0) return first;
-  for (const Entry& e : entries_)
-    if (e.state != State::kFree) first = std::min(first, e.next_try);
+  for (const Index i : busy_) first = std::min(first, entries_[i].next_try);
   return first;
 }
 

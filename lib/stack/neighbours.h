@@ -39,7 +39,7 @@ class Neighbours {
   explicit Neighbours(std::size_t capacity);
 
   /// The entry of `ip`, made if there is none. Entries that a path uses are never evicted; when the
-  /// table is full the oldest unused one goes. @return false if all are in use.
+  /// table is full one that is not used goes. @return false if all are in use.
   [[nodiscard]] bool acquire(const IpAddress& ip, Index& out) noexcept;
   void release(Index i) noexcept;
 
@@ -74,6 +74,7 @@ class Neighbours {
     IpAddress ip;
     MacAddress mac;
     State state = State::kFree;
+    bool busy = false;  // listed in busy_
     std::uint8_t tries = 0;
     std::uint32_t users = 0;
     Instant expires;   // kReachable: ask again after this
@@ -84,13 +85,15 @@ class Neighbours {
 
   [[nodiscard]] bool insert(const IpAddress& ip, Index& out) noexcept;
   void start_asking(Entry& e, Instant now) noexcept;
+  void list_busy(Entry& e) noexcept;
+  /// Takes entries that have nothing to do any more out of busy_.
+  void sweep() noexcept;
   [[nodiscard]] std::size_t take_pending(Entry& e, std::span<packet::Frame*> out) noexcept;
 
   std::vector<Entry> entries_;
   std::vector<Index> free_;
   boost::unordered_flat_map<IpAddress, Index, std::hash<IpAddress>> by_ip_;
-  std::uint32_t waiting_ = 0;  // frames that wait, in all entries
-  std::uint32_t asking_ = 0;   // entries with a solicitation to come
+  std::vector<Index> busy_;  // entries that ask or hold frames: a turn looks at these alone
 };
 
 }  // namespace h4a::stack

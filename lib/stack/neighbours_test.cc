@@ -106,6 +106,25 @@ void strangers_never_evict_what_is_used(void**) {
   assert_false(n.acquire(IpAddress::v4(10, 0, 2, 2), k));  // both in use
 }
 
+// Without users and with nothing waiting, an entry that still asks may go; who takes its place asks anew.
+void an_asking_entry_can_be_replaced(void**) {
+  Neighbours n(1);
+  Neighbours::Index i = 0, j = 0;
+  assert_true(n.acquire(kPeer, i));
+  assert_null(n.resolve(i, kStart));
+  n.release(i);
+  const IpAddress other = IpAddress::v4(10, 0, 0, 3);
+  assert_true(n.acquire(other, j));
+  assert_int_equal(asked(n, kStart), 0);
+  assert_true(n.next_deadline().is_never());
+  for (int round = 0; round < 3; ++round) {
+    assert_null(n.resolve(j, kStart));
+    IpAddress out[2];
+    assert_int_equal(n.due_solicitations(out, kStart), round == 0 ? 1 : 0);
+    if (round == 0) assert_true(out[0] == other);
+  }
+}
+
 }  // namespace
 }  // namespace h4a::stack
 
@@ -117,6 +136,7 @@ int main() {
       cmocka_unit_test(silence_ends_in_failure_and_a_later_try),
       cmocka_unit_test(an_old_address_is_used_on_while_asking),
       cmocka_unit_test(strangers_never_evict_what_is_used),
+      cmocka_unit_test(an_asking_entry_can_be_replaced),
   };
   return cmocka_run_group_tests_name("neighbours", tests, nullptr, nullptr);
 }
