@@ -64,7 +64,7 @@ std::unique_ptr<Host> Host::open(const HostArguments& arguments, std::string& er
   port_options.mtu = arguments.mtu;
   auto port = dpdk::open_port(arguments.port, port_options, error);
   if (!port) {
-    error = fmt::format("--port {}: {}", arguments.port, error);
+    error = fmt::format("--port: {}", error);
     return nullptr;
   }
   host->port_ = std::move(*port);

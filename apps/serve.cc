@@ -12,6 +12,7 @@
 #include "apps/offer_service.h"
 #include "apps/report.h"
 #include "apps/stop_signal.h"
+#include "base/assert.h"
 #include "edge/certificate.h"
 #include "edge/server.h"
 #include "h4a/file_handler.h"
@@ -104,6 +105,10 @@ bool Service::load_identity(const ServeArguments& a, std::string& error) {
     error = pem.error().text;
     return false;
   }
+  if (const auto certificate = edge::Certificate::from_pem(pem->certificate); !certificate) {
+    error = fmt::format("--cert {}: {}", a.certificate, certificate.error().text);
+    return false;
+  }
   pem_ = std::move(*pem);
   return true;
 }
@@ -112,7 +117,7 @@ bool Service::load_identity(const ServeArguments& a, std::string& error) {
 http::FileHandler::Options Service::handler_options() const {
   http::FileHandler::Options options;
   const auto certificate = edge::Certificate::from_pem(pem_.certificate);
-  if (!certificate) return options;  // EdgeServer::start() refuses it with a better text
+  H4A_ASSERT(certificate.has_value());  // load_identity() has read it
   for (const std::string& host : certificate->hosts()) {
     options.authorities.push_back(host);
     options.authorities.push_back(fmt::format("{}:{}", host, https_->port()));
