@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <time.h>
 
+#include "base/time.h"
 #include "drivers_glue/dpdk/eal.h"
 #include "drivers_glue/dpdk/port.h"
 
@@ -16,12 +17,6 @@ namespace {
 constexpr Duration kSpin = Duration::us(100);
 constexpr Duration kTimedSleepMax = Duration::us(200);
 constexpr Duration kDescriptorSleepMax = Duration::ms(10);
-
-std::int64_t wall_now_ns() noexcept {
-  timespec t{};
-  clock_gettime(CLOCK_REALTIME, &t);
-  return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
 
 bool parse_addresses(const HostArguments& arguments, stack::StackOptions& options,
                      std::string& error) {

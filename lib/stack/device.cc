@@ -10,8 +10,6 @@
 namespace h4a::stack {
 namespace {
 
-constexpr std::size_t kEventMax = 256;
-
 // Headers of the largest RDMA packet that carries payload: UDP, BTH, RETH, immediate, and the ICRC.
 constexpr std::size_t kRoceOverhead = 8 + 12 + 16 + 4 + 4;
 constexpr std::uint16_t kPathMtus[] = {4096, 2048, 1024, 512, 256};

@@ -7,6 +7,7 @@
 #include "ipsec/esp.h"
 #include "net/esp.h"
 #include "net/icrc.h"
+#include "net/opcode.h"
 #include "net/packet_view.h"
 #include "net/udp.h"
 #include "stack/stack.h"
@@ -15,8 +16,6 @@ namespace h4a::stack {
 namespace {
 
 using packet::Frame;
-
-constexpr std::size_t kBthSize = 12;
 
 }  // namespace
 
@@ -107,7 +106,7 @@ Drop Stack::enter_transport(Frame* frame) noexcept {
     }
   }
   if (udp->destination_port() != net::kRoceUdpPort) return Drop::kUnknownUdpPort;
-  if (udp->payload().size() < kBthSize + net::kIcrcSize) return Drop::kTruncated;
+  if (udp->payload().size() < net::kBthSize + net::kIcrcSize) return Drop::kTruncated;
 
   const std::size_t l3 = frame->l3_offset;
   const std::size_t end = frame->transport_offset + udp->bytes().size();

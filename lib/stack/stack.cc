@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace h4a::stack {
-namespace {
-
-constexpr std::size_t kEventMax = 256;
-
-}  // namespace
-
 Stack::Stack(packet::Port& port, const StackOptions& options, Random& random)
     : port_(port),
       addresses_(options.addresses),

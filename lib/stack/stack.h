@@ -168,6 +168,7 @@ class Stack final : public verbs::Device {
   boost::unordered_flat_map<std::uint32_t, PathId> path_of_qp_;
   DropCounters drops_;
   StageCycles cycles_;
+  static constexpr std::size_t kEventMax = 256;
   std::vector<verbs::AsyncEvent> events_;  // bounded; when it is full the oldest are kept
 
   // Frames that are complete and wait for the port. While it is not empty nothing new is built, so it
