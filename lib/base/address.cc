@@ -1,9 +1,7 @@
 #include "base/address.h"
 
 #include <arpa/inet.h>
-
 #include <charconv>
-
 #include <fmt/format.h>
 
 namespace h4a {

@@ -36,8 +36,8 @@ void interfaces_need_a_sane_prefix(void**) {
   assert_ok(ok);
   assert_int_equal(ok->prefix_bits, 24);
   assert_ok(IpInterface::parse("fd77::1/64"));
-  for (const char* bad : {"10.0.0.1", "10.0.0.1/", "10.0.0.1/33", "10.0.0.1/2x", "/24", "fd77::1/129",
-                          "10.0.0.1/-1", ""})
+  for (const char* bad : {"10.0.0.1", "10.0.0.1/", "10.0.0.1/33", "10.0.0.1/2x", "/24",
+                          "fd77::1/129", "10.0.0.1/-1", ""})
     assert_error(IpInterface::parse(bad), Error::kMalformed);
 }
 
@@ -56,8 +56,10 @@ void macs_parse_strictly(void**) {
 int main() {
   using namespace h4a;
   const CMUnitTest tests[] = {
-      cmocka_unit_test(v4_is_kept_mapped),         cmocka_unit_test(v6_round_trips),
-      cmocka_unit_test(prefixes_compare_bit_by_bit), cmocka_unit_test(interfaces_need_a_sane_prefix),
+      cmocka_unit_test(v4_is_kept_mapped),
+      cmocka_unit_test(v6_round_trips),
+      cmocka_unit_test(prefixes_compare_bit_by_bit),
+      cmocka_unit_test(interfaces_need_a_sane_prefix),
       cmocka_unit_test(macs_parse_strictly),
   };
   return cmocka_run_group_tests_name("address", tests, nullptr, nullptr);

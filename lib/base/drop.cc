@@ -3,10 +3,9 @@
 namespace h4a {
 namespace {
 
-constexpr std::array<DropInfo, kDropCount> kInfos{{
-    {"none", "not dropped"},
+constexpr std::array<DropInfo, kDropCount> kInfos{{{"none", "not dropped"},
 #define H4A_DROP_ROW(e, name, text) {name, text},
-    H4A_DROP_REASONS(H4A_DROP_ROW)
+                                                   H4A_DROP_REASONS(H4A_DROP_ROW)
 #undef H4A_DROP_ROW
 }};
 

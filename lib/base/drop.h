@@ -13,7 +13,7 @@ namespace h4a {
 
 // X(enumerator, "name", "what it means and what to look at")
 #define H4A_DROP_REASONS(X)                                                                        \
-  /* link and network */                                                                          \
+  /* link and network */                                                                           \
   X(kTruncated, "truncated", "fewer bytes than the headers need or the length fields claim")       \
   X(kOversize, "oversize", "longer than the MTU or than a frame buffer")                           \
   X(kBadMac, "bad_mac", "not for our MAC address, broadcast or a multicast group of ours")         \
@@ -48,11 +48,13 @@ namespace h4a {
   X(kBadIcv, "bad_icv", "integrity check failed: wrong key, wrong ESN state or a forged packet")   \
   X(kBadEspTrailer, "bad_esp_trailer", "pad length or padding does not fit the decrypted data")    \
   X(kEspDummy, "esp_dummy", "dummy packet (next header 59), discarded as RFC 4303 2.6 says")       \
-  X(kBadEspNextHeader, "bad_esp_next_header", "next header inside ESP that this SA does not carry") \
+  X(kBadEspNextHeader, "bad_esp_next_header",                                                      \
+    "next header inside ESP that this SA does not carry")                                          \
   X(kSaExpired, "sa_expired", "hard limit of the key reached; it opens and seals no more")         \
   X(kSaExhausted, "sa_exhausted", "ESP sequence numbers used up")                                  \
   X(kNeedsEsp, "needs_esp", "clear packet for a protected queue pair")                             \
-  X(kWrongAssociation, "wrong_association", "protected packet through an association that does not own the queue pair") \
+  X(kWrongAssociation, "wrong_association",                                                        \
+    "protected packet through an association that does not own the queue pair")                    \
   /* RoCE */                                                                                       \
   X(kBadIcrc, "bad_icrc", "invariant CRC is wrong")                                                \
   X(kBadBth, "bad_bth", "transport header version is not 0")                                       \
@@ -74,7 +76,7 @@ namespace h4a {
   X(kRetired, "retired", "WRITE into a retired window: acknowledged and discarded")                \
   X(kCnpUnhandled, "cnp_unhandled", "congestion notification; no controller is attached")          \
   /* capture replay */                                                                             \
-  X(kUnknownLinkType, "unknown_link_type", "capture with a link type that is not read")             \
+  X(kUnknownLinkType, "unknown_link_type", "capture with a link type that is not read")            \
   X(kUnsupportedSuite, "unsupported_suite", "the key is of an ESP suite that is not built")
 
 enum class Drop : std::uint8_t {
@@ -95,7 +97,9 @@ inline constexpr std::size_t kDropCount = 1 H4A_DROP_REASONS(H4A_DROP_COUNT);
 #undef H4A_DROP_COUNT
 
 [[nodiscard]] const DropInfo& info(Drop reason) noexcept;
-[[nodiscard]] inline std::string_view to_string(Drop reason) noexcept { return info(reason).name; }
+[[nodiscard]] inline std::string_view to_string(Drop reason) noexcept {
+  return info(reason).name;
+}
 
 /// One counter for each reason.
 class DropCounters {

@@ -17,8 +17,10 @@ inline constexpr std::size_t kEspKeyMaterialMax = 36;
 /// Bytes of key and salt for `suite`, 0 if it is none of ours.
 [[nodiscard]] constexpr std::size_t key_material_size(EspSuite suite) noexcept {
   switch (suite) {
-    case EspSuite::kAesGcm128: return 20;
-    case EspSuite::kAesGcm256: return 36;
+    case EspSuite::kAesGcm128:
+      return 20;
+    case EspSuite::kAesGcm256:
+      return 36;
   }
   return 0;
 }

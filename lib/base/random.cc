@@ -1,10 +1,9 @@
 #include "base/random.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <sys/random.h>
 
 #include "base/assert.h"
 #include "base/secret.h"
@@ -51,7 +50,9 @@ std::uint64_t Random::below(std::uint64_t n) noexcept {
   return v % n;
 }
 
-SystemRandom::~SystemRandom() { wipe(buffer_, sizeof(buffer_)); }
+SystemRandom::~SystemRandom() {
+  wipe(buffer_, sizeof(buffer_));
+}
 
 void SystemRandom::fill(MutableBytes out) noexcept {
   if (out.size() > sizeof(buffer_) / 2) return fill_from_kernel(out.data(), out.size());

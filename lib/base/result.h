@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string_view>
-
 #include <tl/expected.hpp>
 
 namespace h4a {

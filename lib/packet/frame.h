@@ -126,8 +126,8 @@ class Frame {
   std::uint16_t udp_source_port = 0;
   std::uint8_t l3_offset = 0;         // of the IP header
   std::uint8_t transport_offset = 0;  // of the ESP, UDP or ICMP header
-  bool ecn_ce = false;             // in: congestion experienced
-  Drop drop = Drop::kNone;         // why it was rejected
+  bool ecn_ce = false;                // in: congestion experienced
+  Drop drop = Drop::kNone;            // why it was rejected
 
  private:
   void clear_metadata() noexcept {

@@ -108,7 +108,8 @@ class Device {
   /// Takes the key. A second outbound SA replaces the first for new packets (make before break);
   /// inbound SAs of an association live side by side.
   /// @return kInvalidArgument (SPI 0..255, key size), kExists.
-  [[nodiscard]] virtual Result<void> install_sa(AssociationId association, SaOptions&& sa) noexcept = 0;
+  [[nodiscard]] virtual Result<void> install_sa(AssociationId association,
+                                                SaOptions&& sa) noexcept = 0;
   [[nodiscard]] virtual Result<void> remove_sa(AssociationId association, SaDirection direction,
                                                Spi spi) noexcept = 0;
 

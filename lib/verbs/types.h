@@ -99,10 +99,10 @@ struct SendWr {
   bool fence = false;      // waits for earlier RDMA READs of this QP
   std::uint8_t sge_count = 0;
   Sge sges[kSgeMax] = {};
-  std::uint32_t imm = 0;      // k…WithImm
-  Rkey invalidate_rkey;       // kSendWithInvalidate (the peer's key), kLocalInvalidate (ours)
+  std::uint32_t imm = 0;  // k…WithImm
+  Rkey invalidate_rkey;   // kSendWithInvalidate (the peer's key), kLocalInvalidate (ours)
   std::uint64_t remote_address = 0;  // RDMA
-  Rkey rkey;                         // RDMA: the peer's key. kBindWindow: the new key, from fresh_rkey()
+  Rkey rkey;  // RDMA: the peer's key. kBindWindow: the new key, from fresh_rkey()
   // kBindWindow: `window` gets [bind_address, +bind_length) of `region`, for this QP alone.
   MwId window;
   MrId region;
@@ -178,8 +178,8 @@ struct RtrAttributes {
   IpAddress local_address;  // one of the stack's own
   IpAddress remote_address;
   Qpn remote_qpn;
-  Psn rq_psn;                   // the peer's starting PSN
-  std::uint16_t path_mtu = 1024;  // 256, 512, 1024, 2048 or 4096 payload bytes
+  Psn rq_psn;                            // the peer's starting PSN
+  std::uint16_t path_mtu = 1024;         // 256, 512, 1024, 2048 or 4096 payload bytes
   std::uint8_t max_dest_rd_atomic = 16;  // RDMA READs we serve at a time
   std::uint8_t min_rnr_timer = 12;       // code of the RNR NAK timer table; 12 is 0.64 ms
   std::uint8_t hop_limit = 64;
@@ -192,9 +192,9 @@ struct RtrAttributes {
 /// RTR → RTS: the requester can send.
 struct RtsAttributes {
   Psn sq_psn;
-  std::uint8_t timeout = 14;    // local ACK timeout, 4.096 µs × 2^timeout; 0 waits for ever
-  std::uint8_t retry_count = 7; // transport retries, 0..7
-  std::uint8_t rnr_retry = 7;   // RNR retries, 0..6; 7 is for ever
+  std::uint8_t timeout = 14;        // local ACK timeout, 4.096 µs × 2^timeout; 0 waits for ever
+  std::uint8_t retry_count = 7;     // transport retries, 0..7
+  std::uint8_t rnr_retry = 7;       // RNR retries, 0..6; 7 is for ever
   std::uint8_t max_rd_atomic = 16;  // RDMA READs we have outstanding at a time
 };
 
