@@ -22,11 +22,11 @@ class MacAddress {
   explicit constexpr MacAddress(std::array<std::uint8_t, kSize> b) noexcept : bytes_(b) {}
   /// `p` has at least 6 readable bytes.
   static constexpr MacAddress load(const std::uint8_t* p) noexcept {
-    return MacAddress({p[0], p[1], p[2], p[3], p[4], p[5]});
+    MacAddress a;
+    copy_bytes<kSize>(a.bytes_.data(), p);
+    return a;
   }
-  constexpr void store(std::uint8_t* p) const noexcept {
-    for (std::size_t i = 0; i < kSize; ++i) p[i] = bytes_[i];
-  }
+  constexpr void store(std::uint8_t* p) const noexcept { copy_bytes<kSize>(p, bytes_.data()); }
   static constexpr MacAddress broadcast() noexcept {
     return MacAddress({0xff, 0xff, 0xff, 0xff, 0xff, 0xff});
   }
@@ -60,7 +60,7 @@ class IpAddress {
   /// `p` has at least 16 readable bytes, network order. Also loads a GID.
   static constexpr IpAddress load_v6(const std::uint8_t* p) noexcept {
     IpAddress a;
-    for (std::size_t i = 0; i < kSize; ++i) a.bytes_[i] = p[i];
+    copy_bytes<kSize>(a.bytes_.data(), p);
     return a;
   }
   /// Parses "10.0.0.1" or "fd77::1". @return kMalformed.
@@ -91,6 +91,11 @@ class IpAddress {
   [[nodiscard]] bool same_prefix(const IpAddress& other, unsigned prefix_bits) const noexcept;
 
   friend constexpr auto operator<=>(const IpAddress&, const IpAddress&) noexcept = default;
+  /// Two words, not a call of memcmp: every packet asks.
+  friend constexpr bool operator==(const IpAddress& a, const IpAddress& b) noexcept {
+    return ((load_le<8>(a.bytes_.data()) ^ load_le<8>(b.bytes_.data())) |
+            (load_le<8>(a.bytes_.data() + 8) ^ load_le<8>(b.bytes_.data() + 8))) == 0;
+  }
 
  private:
   std::array<std::uint8_t, kSize> bytes_{};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 namespace h4a {
@@ -54,6 +55,17 @@ constexpr void store_le(std::uint8_t* p, std::uint64_t v) noexcept {
     ((p[I] = static_cast<std::uint8_t>(v >> (8 * I))), ...);
   }
   (std::make_index_sequence<N>{});
+}
+
+/// Copies N bytes in pieces as wide as the CPU has. (A loop of bytes is not merged at -O2, and a wide load that
+/// follows narrow stores waits until they have left the store buffer.)
+template <std::size_t N>
+constexpr void copy_bytes(std::uint8_t* to, const std::uint8_t* from) noexcept {
+  if (std::is_constant_evaluated()) {
+    for (std::size_t i = 0; i < N; ++i) to[i] = from[i];
+  } else {
+    std::memcpy(to, from, N);
+  }
 }
 
 [[nodiscard]] constexpr std::uint16_t load_be16(const std::uint8_t* p) noexcept {

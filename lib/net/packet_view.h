@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -41,8 +42,12 @@ struct PacketView {
   bool ip_checksum_ok = true;                       // false only out of inspect_packet()
 
   [[nodiscard]] bool has_link_header() const noexcept { return l3_offset != 0; }
-  /// has_link_header() must hold for these three.
+  /// has_link_header() must hold for these four.
   [[nodiscard]] MacAddress destination_mac() const noexcept { return MacAddress::load(frame); }
+  /// True if the frame is addressed to `mac` or to a group. Compares in the frame.
+  [[nodiscard]] bool is_for(const MacAddress& mac) const noexcept {
+    return std::memcmp(frame, mac.bytes().data(), MacAddress::kSize) == 0 || (frame[0] & 1) != 0;
+  }
   [[nodiscard]] MacAddress source_mac() const noexcept { return MacAddress::load(frame + 6); }
   /// Tag `i` from the outside, i < tag_count.
   [[nodiscard]] VlanTag tag(std::size_t i) const noexcept;

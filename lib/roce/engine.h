@@ -74,6 +74,10 @@ class Engine {
 
   // ---- packets and time: called by the stack's poll loop ----
 
+  /// Asks the CPU for the memory that receive() will probably place the payload of `frame` into, so that it
+  /// arrives while other frames are checked. `frame` is as receive() wants it. A hint only.
+  void expect(const packet::Frame& frame) noexcept;
+
   /// Takes in packets. In: data at BTH, size up to and with the pad (no ICRC, which is verified);
   /// `association`, `source`, `destination` and `ecn_ce` set. The frames stay the caller's; those
   /// that were dropped have `drop` set and are counted in counters().drops. Acknowledgements and

@@ -7,6 +7,7 @@
 
 #include "roce/core.h"
 #include "roce/engine.h"
+#include "roce/placement_predictor.h"
 #include "roce/slot_table.h"
 
 namespace h4a::roce {
@@ -18,6 +19,7 @@ struct Engine::Impl {
   ~Impl() { core.active.clear(); }
 
   Core core;
+  PlacementPredictor placements;
   SlotTable<std::unique_ptr<Cq>, verbs::CqId> cqs;
   boost::unordered_flat_map<std::uint32_t, std::unique_ptr<Qp>> qps;
 

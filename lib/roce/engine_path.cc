@@ -16,6 +16,9 @@ namespace {
 
 /// Packets a QP sends before it is another's turn.
 constexpr std::size_t kTurnPackets = 16;
+/// expect() leaves longer payloads to the CPU's own prefetcher, which sees them coming; asking for them as well
+/// cost 8 % at 4096 bytes.
+constexpr std::size_t kExpectedMax = 2048;
 
 /// Equal in the low 15 bits, not zero, and not both limited members. Spec: IBA vol. 1 §10.9.3.
 bool pkey_matches(std::uint16_t packet, std::uint16_t own) noexcept {
@@ -105,6 +108,11 @@ void Engine::Impl::receive_one(packet::Frame& frame, Instant now) noexcept {
   core.settle(*qp);
   core.update_active(*qp);
   if (frame.drop == Drop::kNone) ++core.counters.rx_packets;
+}
+
+void Engine::expect(const packet::Frame& frame) noexcept {
+  const PrefetchRange range = impl_->placements.predict(frame.bytes());
+  if (range.size <= kExpectedMax) prefetch(range);
 }
 
 void Engine::receive(std::span<packet::Frame* const> frames, Instant now) noexcept {

@@ -76,9 +76,9 @@ Drop Stack::handle_arp(Frame* frame, const net::PacketView& view, Instant now) n
     port_.pool().release_one(frame);
     return Drop::kNone;
   }
-  const net::ArpFields reply = net::arp_reply(*arp, port_.mac());
+  const net::ArpFields reply = net::arp_reply(*arp, mac_);
   frame->reset(kFrameHeadroomBytes);
-  write_ether(frame, reply.target_mac, port_.mac(), net::EtherType::kArp);
+  write_ether(frame, reply.target_mac, mac_, net::EtherType::kArp);
   net::build(frame->append(net::ArpView::kSize), reply);
   queue(frame);
   return Drop::kNone;
@@ -98,7 +98,7 @@ Drop Stack::handle_icmp(Frame* frame, const net::PacketView& view) noexcept {
   const std::uint16_t before = load_be16(ip + 8);
   ip[8] = 64;
   store_be<2>(ip + 10, net::update_checksum(load_be16(ip + 10), before, load_be16(ip + 8)));
-  swap_macs(frame, port_.mac());
+  swap_macs(frame, mac_);
   queue(frame);
   return Drop::kNone;
 }
@@ -122,7 +122,7 @@ Drop Stack::handle_icmpv6(Frame* frame, const net::PacketView& view, Instant now
   std::uint8_t* ip = frame->data() + view.l3_offset;
   std::swap_ranges(ip + 8, ip + 24, ip + 24);
   ip[7] = 64;
-  swap_macs(frame, port_.mac());
+  swap_macs(frame, mac_);
   queue(frame);
   return Drop::kNone;
 }
@@ -143,15 +143,14 @@ Drop Stack::handle_ndp(Frame* frame, const net::PacketView& view, Instant now) n
     neighbours_.learn(view.source, *mac, now, true);
   net::NeighbourAdvertisement a;
   a.target = target;
-  a.link_address = port_.mac();
+  a.link_address = mac_;
   // A probe for duplicates comes from `::` and is answered to all nodes (RFC 4861 §7.2.4).
   const bool probe = view.source.is_unspecified();
   a.is_solicited = !probe;
   const IpAddress destination = probe ? net::all_nodes_group() : view.source;
   frame->reset(kFrameHeadroomBytes);
-  std::uint8_t* message =
-      write_ndp_headers(frame, probe ? multicast_mac(destination) : to, port_.mac(), target,
-                        destination, net::kNeighbourMessageSizeMax);
+  std::uint8_t* message = write_ndp_headers(frame, probe ? multicast_mac(destination) : to, mac_,
+                                            target, destination, net::kNeighbourMessageSizeMax);
   (void)net::build_neighbour_advertisement(message, a, target, destination);
   queue(frame);
   return Drop::kNone;
@@ -173,13 +172,13 @@ void Stack::send_solicitation(const IpAddress& target) noexcept {
   }
   const IpAddress& source = interface->address;
   if (target.is_v4()) {
-    write_ether(frame, MacAddress::broadcast(), port_.mac(), net::EtherType::kArp);
-    net::build(frame->append(net::ArpView::kSize), net::arp_request(port_.mac(), source, target));
+    write_ether(frame, MacAddress::broadcast(), mac_, net::EtherType::kArp);
+    net::build(frame->append(net::ArpView::kSize), net::arp_request(mac_, source, target));
   } else {
     const IpAddress group = net::solicited_node_group(target);
-    std::uint8_t* message = write_ndp_headers(frame, multicast_mac(group), port_.mac(), source,
-                                              group, net::kNeighbourMessageSizeMax);
-    (void)net::build_neighbour_solicitation(message, target, port_.mac(), source, group);
+    std::uint8_t* message = write_ndp_headers(frame, multicast_mac(group), mac_, source, group,
+                                              net::kNeighbourMessageSizeMax);
+    (void)net::build_neighbour_solicitation(message, target, mac_, source, group);
   }
   queue(frame);
 }

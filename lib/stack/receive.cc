@@ -51,8 +51,7 @@ void Stack::classify(Frame* frame, Instant now, Batch& esp, Batch& roce, Batch& 
   Drop reason = Drop::kNone;
   if (!view) {
     reason = view.error();
-  } else if (const MacAddress mac = view->destination_mac();
-             mac != port_.mac() && !mac.is_multicast()) {
+  } else if (!view->is_for(mac_)) {
     reason = Drop::kBadMac;
   } else if (view->type == net::EtherType::kArp) {
     reason = handle_arp(frame, *view, now);
@@ -128,6 +127,7 @@ void Stack::deliver(Batch& roce, Batch& done, Instant now) noexcept {
     const Drop reason = enter_transport(f);
     if (reason == Drop::kNone) {
       good.add(f);
+      engine_.expect(*f);
     } else {
       drops_.add(reason);
     }

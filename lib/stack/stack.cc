@@ -5,6 +5,7 @@
 namespace h4a::stack {
 Stack::Stack(packet::Port& port, const StackOptions& options, Random& random)
     : port_(port),
+      mac_(port.mac()),
       addresses_(options.addresses),
       gateways_(options.gateways),
       random_(random),

@@ -158,6 +158,7 @@ class Stack final : public verbs::Device {
   void raise(const verbs::AsyncEvent& event) noexcept;
 
   packet::Port& port_;
+  MacAddress mac_;  // the port's
   std::vector<IpInterface> addresses_;
   std::vector<IpAddress> gateways_;
   Random& random_;

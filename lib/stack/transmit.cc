@@ -128,7 +128,7 @@ void Stack::report_limits(AssociationId id, Associations::Association& a) noexce
 void Stack::queue_on_link(Frame* frame, const Path& path, Instant now) noexcept {
   if (frame->size() > port_.mtu()) return drop(frame, Drop::kMtuTooSmall);
   if (const MacAddress* mac = neighbours_.resolve(path.next_hop, now)) {
-    prepend_link_header(frame, *mac, port_.mac());
+    prepend_link_header(frame, *mac, mac_);
     queue(frame);
   } else if (!neighbours_.hold(path.next_hop, frame)) {
     drop(frame, Drop::kNoNeighbour);
@@ -140,7 +140,7 @@ void Stack::release_pending() noexcept {
   std::array<MacAddress, kBurstMax> macs;
   const std::size_t ready = neighbours_.take_ready(frames, macs);
   for (std::size_t i = 0; i < ready; ++i) {
-    prepend_link_header(frames[i], macs[i], port_.mac());
+    prepend_link_header(frames[i], macs[i], mac_);
     queue(frames[i]);
   }
   const std::size_t expired = neighbours_.take_expired(frames);
