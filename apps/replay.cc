@@ -1,11 +1,14 @@
 // The command: keys first, then file after file, frame after frame, then the summary.
 #include "apps/replay.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <optional>
 #include <utility>
 
+#include "apps/replay_as.h"
 #include "apps/replay_esp.h"
 #include "apps/replay_frame.h"
 #include "apps/replay_keys.h"
@@ -16,6 +19,7 @@ namespace h4a::apps {
 namespace {
 
 constexpr int kExitOk = 0;
+constexpr int kExitDiffers = 1;
 constexpr int kExitUnreadable = 2;
 
 std::string why(Error error) {
@@ -37,14 +41,15 @@ class Replay {
       : options_(options), out_(out), errors_(errors) {}
 
   int run() {
-    if (!load_keys()) return kExitUnreadable;
+    if (!load_keys() || !load_host()) return kExitUnreadable;
     for (const std::string& file : options_.files) replay(file);
-    print(options_.json ? to_json(summary_) : to_text(summary_));
+    if (!host_) print(options_.json ? to_json(summary_) : to_text(summary_));
     if (std::fflush(out_) != 0 || std::ferror(out_) != 0) {
       complain("standard output", std::strerror(errno));
       return kExitUnreadable;
     }
-    return summary_.errors.empty() ? kExitOk : kExitUnreadable;
+    if (!summary_.errors.empty()) return kExitUnreadable;
+    return differs_ ? kExitDiffers : kExitOk;
   }
 
  private:
@@ -66,17 +71,39 @@ class Replay {
     return true;
   }
 
+  bool load_host() {
+    if (options_.as.empty()) return true;
+    const auto host = IpAddress::parse(options_.as);
+    if (!host) return complain("--as " + options_.as, "not an IP address");
+    host_ = *host;
+    return true;
+  }
+
   void replay(const std::string& file) {
     ++summary_.files;
     const auto bytes = net::read_file(file);
     if (!bytes) return file_error(file, why(bytes.error()));
     opener_.reset();
+    if (host_) return play(file, *bytes);
     Dissector dissector(opener_);
     net::CaptureReader reader(*bytes);
     net::CaptureRecord record;
     for (std::uint64_t number = 1; reader.next(record); ++number)
       report(dissector.dissect(record, number), file);
     if (reader.fault()) file_error(file, to_string(*reader.fault()));
+  }
+
+  void play(const std::string& file, Bytes bytes) {
+    std::optional<net::CaptureFault> fault;
+    const auto packets = read_packets(bytes, opener_, fault);
+    if (fault) file_error(file, to_string(*fault));
+    const std::vector<IpAddress> hosts = hosts_of(packets);
+    if (std::find(hosts.begin(), hosts.end(), *host_) == hosts.end())
+      return file_error(file, "no RoCE packet from or to " + options_.as);
+    const PlayReport report = play_as(packets, *host_);
+    differs_ |= !report.clean();
+    const std::string& named = options_.files.size() > 1 ? file : kNoName;
+    print(options_.json ? to_json(report, named) : to_text(report, named));
   }
 
   void report(const FrameReport& r, const std::string& file) {
@@ -108,6 +135,8 @@ class Replay {
   std::FILE* errors_;
   EspOpener opener_;
   ReplaySummary summary_;
+  std::optional<IpAddress> host_;  // to play
+  bool differs_ = false;
 };
 
 constexpr const char* kFooter =
@@ -127,7 +156,13 @@ the size of the replay window in packets (0: no replay verdicts).
 With --json each line is an object: frame, protocol, opcode, dest_qp, psn, icrc, icv, spi,
 sequence, verdict, reason, …; the last one is {"summary":{…}}.
 
-Exit code: 0 if all files were read, whatever the verdicts; 2 if a file or the keys could not be.)";
+With --as ADDRESS no verdicts are given. Our transport engine takes the place of that host: it is
+told what the peer sent, and what it sends is compared with what the host sent: opcode, PSN,
+syndrome, MSN, lengths, keys, payload. What two right implementations may do differently is left
+out, and listed. Queue pairs, PSNs, work requests and memory come from the capture.
+
+Exit code: 0 if all files were read, whatever the verdicts; 1 if something differs with --as; 2 if
+a file or the keys could not be read.)";
 
 }  // namespace
 
@@ -142,6 +177,8 @@ CLI::App* add_replay_command(CLI::App& app, ReplayOptions& options, int& exit_co
       ->required();
   command->add_option("--esp-keys", options.esp_keys, "Wireshark ESP SA table with keys")
       ->type_name("FILE");
+  command->add_option("--as", options.as, "Play this host with our engine, and tell what differs")
+      ->type_name("ADDRESS");
   command->add_flag("--json", options.json, "One JSON object a line");
   command->add_flag("--summary", options.summary_only, "Print the summary alone");
   command->footer(kFooter);

@@ -249,6 +249,8 @@ void Dissector::roce(const net::PacketView& view, FrameReport& r) const {
   const std::uint32_t computed = net::icrc(packet.first(packet.size() - net::kIcrcSize),
                                            view.transport_offset - std::size_t{view.l3_offset});
   transport_packet(payload, computed, bth_at, r, inner);
+  if (hook_ && r.verdict == Verdict::kOk)
+    hook_(r, view, payload.first(payload.size() - net::kIcrcSize));
 }
 
 void Dissector::icmp(const net::PacketView& view, FrameReport& r) const {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "apps/replay_esp.h"
@@ -20,6 +22,11 @@ class Dissector {
  public:
   /// Borrows the opener, whose sequence state the frames advance.
   explicit Dissector(EspOpener& opener) : opener_(opener) {}
+
+  /// Sees each transport packet, BTH to pad, whose ICRC and structure are right; inside ESP too. The
+  /// view is of the IP packet it lies in.
+  using TransportHook = std::function<void(const FrameReport&, const net::PacketView&, Bytes)>;
+  void on_transport(TransportHook hook) { hook_ = std::move(hook); }
 
   /// Never fails: whatever the bytes are, the report says it.
   [[nodiscard]] FrameReport dissect(const net::CaptureRecord& record, std::uint64_t number);
@@ -41,6 +48,7 @@ class Dissector {
 
   EspOpener& opener_;
   std::vector<std::uint8_t> inner_;
+  TransportHook hook_;
 };
 
 }  // namespace h4a::apps
