@@ -318,6 +318,32 @@ void ack_past_a_read_is_an_implied_nak(void**) {
   assert_string_equal(b.text(8, 4).c_str(), "data");
 }
 
+/// A fatal NAK is of its own work request, behind the READ in front of it: that one is asked for again and,
+/// since a responder in ERROR is silent, ends with what is true of it. Work requests complete in order, and
+/// those behind the first that failed are flushed (IBA vol. 1 §9.7.5.1.2, §10.3.1).
+void a_fatal_nak_waits_for_the_read_before_it(void**) {
+  for (const bool answered : {true, false}) {
+    Bench b({.timeout = 10, .retry_count = 1});
+    b.post(b.wr(WrOpcode::kRdmaRead, 8, 4, 1));
+    b.post(b.wr(WrOpcode::kRdmaWrite, 0, 4, 2));
+    b.skip_sent();
+    b.receive(ack(101, 0x62));
+    b.expect_no_completion();
+    b.expect_sent({.opcode = Opcode::kRcReadRequest, .psn = 100, .length = 4});
+    b.skip_sent();
+    if (answered) {  // its response and the NAK had changed places
+      b.receive({.opcode = Opcode::kRcReadResponseOnly, .psn = 100, .payload = "data"});
+      b.receive(ack(101, 0x62));
+      b.expect_completion(1, CompletionStatus::kSuccess);
+      b.expect_completion(2, CompletionStatus::kRemoteAccess);
+    } else {
+      b.advance(Duration::ns(4096 << 10));
+      b.expect_completion(1, CompletionStatus::kRetryExceeded);
+      b.expect_completion(2, CompletionStatus::kFlushed);
+    }
+  }
+}
+
 void wrong_read_responses_fail_the_read(void**) {
   const Packet cases[] = {
       {.opcode = Opcode::kRcReadResponseOnly, .psn = 100, .payload = pattern(256)},  // not the end
@@ -427,6 +453,7 @@ int main() {
       cmocka_unit_test(window_limits_what_is_in_flight),
       cmocka_unit_test(read_limit_and_fence),
       cmocka_unit_test(ack_past_a_read_is_an_implied_nak),
+      cmocka_unit_test(a_fatal_nak_waits_for_the_read_before_it),
       cmocka_unit_test(wrong_read_responses_fail_the_read),
       cmocka_unit_test(zero_length_read),
       cmocka_unit_test(local_protection),

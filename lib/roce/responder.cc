@@ -143,7 +143,11 @@ Step check_length(Request& q) noexcept {
   }
   if (!packet_length_fits(q)) return Step::kBadRequest;
   const std::uint64_t total = std::uint64_t{received_before(q)} + q.payload.size();
-  if (is_send(q)) return total <= receive_capacity(q.r.queue.front()) ? Step::kKey : Step::kTooLong;
+  // A SEND says nowhere how long it will be; a receive request may have room for more than a message.
+  if (is_send(q)) {
+    const std::uint64_t room = std::min(receive_capacity(q.r.queue.front()), kMessageMaxBytes);
+    return total <= room ? Step::kKey : Step::kTooLong;
+  }
   const std::uint32_t announced = target(q).dma_length;
   const bool fits = q.row.ends() ? total == announced : total < announced;
   return fits && announced <= kMessageMaxBytes ? Step::kKey : Step::kBadRequest;

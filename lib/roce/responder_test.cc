@@ -1,6 +1,9 @@
 // The responder's side: what requests do, and what is sent back.
 #include "roce/responder.h"
 
+#include <sys/mman.h>
+
+#include "roce/core.h"
 #include "roce/test_bench.h"
 
 namespace h4a::roce {
@@ -87,6 +90,54 @@ void a_send_too_long_for_its_receive(void**) {
   b.expect_completion(1, CompletionStatus::kLocalLength);
   b.expect_completion(2, CompletionStatus::kFlushed);
   assert_true(b.text(0, 5) == std::string(5, '\0'));
+}
+
+/// A SEND ends at 2^31 bytes (IBA vol. 1 §9.4.1), however much room its receive request has: else its
+/// length would wrap after 2^32. What came before is set, not sent: it would take a million packets.
+void a_send_longer_than_a_message(void**) {
+  constexpr std::size_t kRoom = 2 * kMessageMaxBytes;
+  void* const room = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  assert_true(room != MAP_FAILED);
+  const struct {
+    std::uint64_t before;
+    std::size_t bytes;
+    CompletionStatus status;
+  } cases[] = {{kMessageMaxBytes - 256, 256, CompletionStatus::kSuccess},
+               {kMessageMaxBytes - 256, 255, CompletionStatus::kSuccess},
+               {kMessageMaxBytes, 1, CompletionStatus::kLocalLength},
+               {0xffff'ff00, 256, CompletionStatus::kLocalLength}};
+  for (const auto& c : cases) {
+    SeededRandom random(1);
+    Core core({}, random);
+    const verbs::PdId pd = core.memory.alloc_pd().value();
+    const auto region =
+        core.memory.register_memory(pd, room, kRoom, Access::kLocalWrite, kClear).value();
+    Cq cq(8);
+    Qp qp({.pd = pd, .send_cq = {}, .recv_cq = {}}, cq, cq);
+    qp.state = verbs::QpState::kRts;
+    qp.mtu = 256;
+    qp.responder.message = InboundMessage::kSend;
+    qp.responder.received = static_cast<std::uint32_t>(c.before);
+    verbs::RecvWr wr;
+    wr.sge_count = 2;
+    wr.sges[0] = {reinterpret_cast<std::uint64_t>(room), 0xffff'ffff, region.lkey};
+    wr.sges[1] = {reinterpret_cast<std::uint64_t>(room), 0xffff'ffff, region.lkey};
+    qp.responder.queue.push(wr);
+    const auto bytes = to_bytes({.opcode = Opcode::kRcSendLast, .payload = pattern(c.bytes)}, {});
+    packet::HeapFramePool pool(1);
+    packet::Frame* const frame = pool.allocate_one();
+    responder::receive(core, qp, net::parse_transport(bytes).value(), *frame);
+    pool.release_one(frame);
+    verbs::Completion done;
+    assert_int_equal(cq.ring.pop({&done, 1}), 1);
+    assert_int_equal(done.status, c.status);
+    if (c.status == CompletionStatus::kSuccess)
+      assert_int_equal(done.byte_len, c.before + c.bytes);
+    else
+      assert_int_equal(qp.responder.nak_syndrome, net::Aeth::kNakInvalidRequest);
+  }
+  ::munmap(room, kRoom);
 }
 
 void a_receive_that_is_not_ours_to_write(void**) {
@@ -355,6 +406,7 @@ int main() {
       cmocka_unit_test(not_ready),
       cmocka_unit_test(a_ready_receiver_takes_its_rnr_nak_back),
       cmocka_unit_test(a_send_too_long_for_its_receive),
+      cmocka_unit_test(a_send_longer_than_a_message),
       cmocka_unit_test(a_receive_that_is_not_ours_to_write),
       cmocka_unit_test(writes_land_and_need_no_receive),
       cmocka_unit_test(write_with_immediate_takes_a_receive),
