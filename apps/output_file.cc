@@ -13,6 +13,14 @@
 namespace h4a::apps {
 namespace {
 
+// The way to a descriptor's file that linkat() takes from everybody (open(2), O_TMPFILE).
+std::string path_of(int fd) {
+  return fmt::format("/proc/self/fd/{}", fd);
+}
+
+// Names that nobody has yet; more than one is needed only if somebody is after them.
+constexpr int kNamesTried = 16;
+
 mode_t current_umask() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -39,6 +47,7 @@ bool OutputFile::fail(const char* doing) {
 bool OutputFile::open(const std::string& path) {
   path_ = path;
   if (path == "-") {
+    stream_ = true;
     fd_ = STDOUT_FILENO;
     return true;
   }
@@ -53,6 +62,7 @@ bool OutputFile::open(const std::string& path) {
 
 // A rename would put a regular file in the place of /dev/null.
 bool OutputFile::open_stream() {
+  stream_ = true;
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   return fd_ >= 0 || fail("write to");
 }
@@ -61,6 +71,24 @@ bool OutputFile::open_temporary() {
   std::error_code failed;
   target_ = std::filesystem::canonical(path_, failed).string();
   if (failed) target_ = path_;  // nothing there yet
+  return (wanted_ == Temporary::kNameless && open_nameless()) || open_named();
+}
+
+// False also where nothing is wrong with the place: open_named() tells then what is.
+bool OutputFile::open_nameless() {
+  const std::size_t slash = target_.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : target_.substr(0, slash + 1);
+  fd_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd_ < 0) return false;
+  if (::access(path_of(fd_).c_str(), F_OK) != 0) {  // no /proc: it could never get a name
+    ::close(fd_);
+    fd_ = -1;
+    return false;
+  }
+  return nameless_ = true;
+}
+
+bool OutputFile::open_named() {
   std::string name = target_ + ".part-XXXXXX";
   fd_ = ::mkostemp(name.data(), O_CLOEXEC);
   if (fd_ < 0) return fail("create");
@@ -82,7 +110,7 @@ bool OutputFile::write(Bytes data) {
 
 bool OutputFile::restart() {
   if (size_ == 0) return true;
-  if (temporary_.empty()) {
+  if (stream_) {
     error_ = fmt::format("part of the data went to {} already and cannot be taken back", name());
     return false;
   }
@@ -92,6 +120,7 @@ bool OutputFile::restart() {
 
 bool OutputFile::commit() {
   if (fd_ == STDOUT_FILENO) return true;
+  if (nameless_ && !put_in_place()) return fail("put in place");
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) return fail("finish");
@@ -99,6 +128,22 @@ bool OutputFile::commit() {
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) return fail("put in place");
   temporary_.clear();
   return true;
+}
+
+// A link cannot replace a file. Then the name is a temporary one, for the moment until commit() renames it.
+bool OutputFile::put_in_place() {
+  if (link_to(target_)) return true;
+  for (int i = 0; i < kNamesTried && errno == EEXIST; ++i) {
+    std::string name = fmt::format("{}.part-{}-{}", target_, ::getpid(), i);
+    if (!link_to(name)) continue;
+    temporary_ = std::move(name);
+    return true;
+  }
+  return false;
+}
+
+bool OutputFile::link_to(const std::string& name) const noexcept {
+  return ::linkat(AT_FDCWD, path_of(fd_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
 }  // namespace h4a::apps
