@@ -85,6 +85,13 @@ std::string certificate_advice(long verify_result, const std::string& host) {
   }
 }
 
+/// Whether a TLS alert of the server is about the certificate that we showed, or did not show.
+bool is_about_our_certificate(std::string_view detail) {
+  return detail.find("alert") != std::string_view::npos &&
+         (detail.find("certificate") != std::string_view::npos ||
+          detail.find("unknown ca") != std::string_view::npos);
+}
+
 }  // namespace
 
 Outcome<Url> parse_url(const std::string& text) {
@@ -160,6 +167,7 @@ struct EdgeClient::Impl {
   // of the transfer at hand
   const Fetch* fetch = nullptr;
   ResponseHead head;
+  bool head_complete = false;  // its last line, the empty one, is here
   bool head_told = false;
   bool stopped = false;  // a callback returned false
   std::uint64_t body_bytes = 0;
@@ -168,6 +176,7 @@ struct EdgeClient::Impl {
   void prepare(const std::string& url, const std::string& host, curl_slist* headers);
   [[nodiscard]] List request_headers(const std::vector<std::string>& more) const;
   void watch_progress();
+  /// @return CURLE_PARTIAL_FILE also for a response whose header ended early.
   [[nodiscard]] CURLcode perform();
   [[nodiscard]] Failure failure_of(CURLcode code, const std::string& host) const;
   [[nodiscard]] IpAddress server_address() const;
@@ -189,7 +198,7 @@ void EdgeClient::Impl::prepare(const std::string& url, const std::string& host,
   curl_easy_reset(c);  // options only; connections stay
   error[0] = '\0';
   head = {};
-  head_told = stopped = false;
+  head_complete = head_told = stopped = false;
   body_bytes = 0;
   collected.clear();
   curl_easy_setopt(c, CURLOPT_URL, url.c_str());
@@ -231,8 +240,12 @@ void EdgeClient::Impl::watch_progress() {
   curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, this);
 }
 
+// libcurl takes a header that the connection's end cut short for a whole one.
 CURLcode EdgeClient::Impl::perform() {
-  return curl_easy_perform(curl.get());
+  const CURLcode code = curl_easy_perform(curl.get());
+  long status = 0;
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+  return code == CURLE_OK && (!head_complete || status < 200) ? CURLE_PARTIAL_FILE : code;
 }
 
 IpAddress EdgeClient::Impl::server_address() const {
@@ -272,7 +285,8 @@ Failure EdgeClient::Impl::failure_of(CURLcode code, const std::string& where) co
               fmt::format("the CA file cannot be used: {}",
                           options.ca_file.empty() ? "no certificate in it" : options.ca_file)};
     case CURLE_SSL_CONNECT_ERROR:
-      return {Error::kAuthentication, fmt::format("no TLS with {}: {}", where, detail)};
+      if (is_about_our_certificate(detail)) break;
+      return {Error::kIo, fmt::format("no TLS with {}: {}; is HTTPS spoken there?", where, detail)};
     case CURLE_SSL_CERTPROBLEM:
       return {Error::kInvalidArgument,
               fmt::format("the client certificate cannot be used: {}", detail)};
@@ -283,11 +297,14 @@ Failure EdgeClient::Impl::failure_of(CURLcode code, const std::string& where) co
     case CURLE_GOT_NOTHING:
     case CURLE_PARTIAL_FILE:
     case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
+    case CURLE_RECV_ERROR:  // in TLS 1.3 the server looks at our certificate after the handshake
+      if (is_about_our_certificate(detail)) break;
       return {Error::kClosed, fmt::format("{} closed the connection early: {}", where, detail)};
     default:
       return {Error::kIo, fmt::format("{}: {}", where, detail)};
   }
+  return {Error::kAuthentication,
+          fmt::format("{} wants a client certificate that it trusts: {}", where, detail)};
 }
 
 void EdgeClient::Impl::read_header(std::string_view line) {
@@ -295,8 +312,10 @@ void EdgeClient::Impl::read_header(std::string_view line) {
   if (line.substr(0, 5) == "HTTP/") {  // each response begins anew, also after 100 (Continue)
     head = {};
     head.protocol = line.substr(0, line.find(' '));
+    head_complete = false;
     return;
   }
+  head_complete = head_complete || line.empty();  // trailers may follow
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return;
   std::string_view value = line.substr(colon + 1);
@@ -401,8 +420,7 @@ Failure failure_of_status(unsigned status, const std::string& where) {
                           "cover the name",
                           where)};
     case 429:
-      return {Error::kBusy,
-              fmt::format("{} has too many half-open sessions of this client (429)", where)};
+      return {Error::kBusy, fmt::format("{} has too many sessions of this client (429)", where)};
     case 503:
       return {Error::kBusy, fmt::format("{} has no room for a session now (503)", where)};
     default:
