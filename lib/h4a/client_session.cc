@@ -53,10 +53,10 @@ ClientSession::Pending* ClientSession::find(RequestId id) noexcept {
 Result<RequestId> ClientSession::submit(const RequestHead& head, const SinkBuffer& sink,
                                         Duration timeout, ResponseListener& listener,
                                         Instant now) noexcept {
-  if (ending() || (state() != SessionState::kConfirming && state() != SessionState::kOpen))
+  if (ending() || draining() ||
+      (state() != SessionState::kConfirming && state() != SessionState::kOpen))
     return failure(Error::kClosed);
-  if (timeout <= Duration() || timeout > Duration::s(86400))
-    return failure(Error::kInvalidArgument);
+  if (const auto fine = check(head, sink, timeout); !fine) return failure(fine.error());
   const auto free = std::find_if(requests_.begin(), requests_.end(),
                                  [](const Pending& p) { return p.stage == Stage::kFree; });
   if (free == requests_.end()) return failure(Error::kFull);
@@ -67,6 +67,39 @@ Result<RequestId> ClientSession::submit(const RequestHead& head, const SinkBuffe
   queue_[(queue_head_ + queue_count_++) % queue_.size()] = index_of(p);
   ++counters_.requests;
   return p.id;
+}
+
+Result<void> ClientSession::check(const RequestHead& head, const SinkBuffer& sink,
+                                  Duration timeout) const noexcept {
+  if (timeout <= Duration() || timeout > Duration::s(86400))
+    return failure(Error::kInvalidArgument);
+  if (sink.length > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(sink.address))
+    return failure(Error::kInvalidArgument);
+  if (!carries(head.authority)) return failure(Error::kAccess);
+  if (in_use(sink)) return failure(Error::kBusy);
+  return {};
+}
+
+// RFC 9110 §4.2.2: an https authority without a port is the one with port 443.
+bool ClientSession::carries(std::string_view authority) const noexcept {
+  constexpr std::string_view kDefaultPort = ":443";
+  const auto without_default = [&](std::string_view a) {
+    return a.ends_with(kDefaultPort) ? a.substr(0, a.size() - kDefaultPort.size()) : a;
+  };
+  const auto& carried = peer().authorities;
+  return carried.empty() || std::any_of(carried.begin(), carried.end(), [&](const std::string& a) {
+           return equals_ignoring_case(without_default(a), without_default(authority));
+         });
+}
+
+// Two bodies in the same bytes would each be verified, and then one overwritten by the other.
+bool ClientSession::in_use(const SinkBuffer& sink) const noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(sink.address);
+  return std::any_of(requests_.begin(), requests_.end(), [&](const Pending& p) {
+    const auto other = reinterpret_cast<std::uintptr_t>(p.sink.address);
+    return p.stage != Stage::kFree && p.stage != Stage::kDone && sink.length > 0 &&
+           begin < other + p.sink.length && other < begin + sink.length;
+  });
 }
 
 void ClientSession::Pending::begin(RequestId new_id, ResponseListener& l, Instant until,
@@ -337,6 +370,28 @@ Instant ClientSession::on_next_deadline() const noexcept {
     next = std::min(next, p.told ? p.answer_by : p.deadline);
   }
   return next;
+}
+
+// What the server will not answer is told now. The windows of those stay retired until the session ends.
+void ClientSession::on_drain() noexcept {
+  for (Pending& p : requests_) {
+    if (p.stage == Stage::kQueued) {
+      tell_outcome(p, Outcome::kRefused, false);
+      release(p);
+    } else if (p.stage == Stage::kSent && peer_drains() && p.id > go_away_last_id()) {
+      p.refused = true;
+      p.to_retire = p.window_live;
+      p.answer_by = Instant::never();
+      p.cancel_to_send = false;
+      if (!p.told) tell_outcome(p, Outcome::kRefused, false);
+    }
+  }
+}
+
+bool ClientSession::drained() const noexcept {
+  return std::none_of(requests_.begin(), requests_.end(), [](const Pending& p) {
+    return p.stage != Stage::kFree && p.stage != Stage::kDone && !p.refused;
+  });
 }
 
 // The QP is gone. Windows go next, then everybody is told, then sinks are released.

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "h4a/request.h"
@@ -30,14 +31,18 @@ class ClientSession final : public Session {
   /// @param sink where the body may be placed; empty: only an inline body can come.
   /// @param timeout > 0, from `now`; then it completes with kTimeout.
   /// @param listener must live until it was told on_sink_released.
-  /// @return kFull if max_requests are in flight; kInvalidArgument for a head with illegal text, a head
-  /// that does not fit a message, or a bad timeout; kClosed unless the session is confirming or open;
-  /// what the device answers. After an error the listener is told nothing.
+  /// @return kFull if max_requests are in flight; kAccess for an authority that the session does not carry
+  /// (DESIGN §6.3: the server would answer 421); kBusy if the sink shares bytes with that of a request
+  /// that was not released; kInvalidArgument for a head with illegal text, a head that does not fit a
+  /// message, a sink that wraps, or a bad timeout; kClosed if the session drains, or unless the session is confirming or open; what
+  /// the device answers. After an error the listener is told nothing.
   [[nodiscard]] Result<RequestId> submit(const RequestHead& head, const SinkBuffer& sink,
                                          Duration timeout, ResponseListener& listener,
                                          Instant now) noexcept;
   /// Gives a request up: it completes with kCancelled in the next poll(). Unknown ids are ignored.
   void cancel(RequestId id) noexcept;
+  /// Whether requests for `authority` ("host" or "host:port") may go over this session.
+  [[nodiscard]] bool carries(std::string_view authority) const noexcept;
   /// Requests that submit() would take now.
   [[nodiscard]] std::uint32_t free_requests() const noexcept;
 
@@ -68,6 +73,7 @@ class ClientSession final : public Session {
     bool cancel_to_send = false;
     bool to_retire = false;
     bool told = false;
+    bool refused = false;  // sent, but the server drains and will not answer it
 
     void begin(RequestId new_id, ResponseListener& l, Instant until, const SinkBuffer& buffer,
                std::uint32_t bytes) noexcept;
@@ -80,8 +86,13 @@ class ClientSession final : public Session {
   std::size_t on_turn() noexcept override;
   [[nodiscard]] Instant on_next_deadline() const noexcept override;
   [[nodiscard]] bool requests_in_flight() const noexcept override;
+  void on_drain() noexcept override;
+  [[nodiscard]] bool drained() const noexcept override;
   void on_ended() noexcept override;
 
+  [[nodiscard]] Result<void> check(const RequestHead& head, const SinkBuffer& sink,
+                                   Duration timeout) const noexcept;
+  [[nodiscard]] bool in_use(const SinkBuffer& sink) const noexcept;
   [[nodiscard]] Pending* find(RequestId id) noexcept;
   [[nodiscard]] std::uint32_t index_of(const Pending& p) const noexcept;
   Buffer on_response(const ResponseFrame& frame, const verbs::Completion& completion,

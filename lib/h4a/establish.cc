@@ -60,6 +60,8 @@ Result<AssociationId> establish(Session& session, bootstrap::SessionParameters& 
     peer.recv_depth = agreed.peer_receive_depth;
     peer.recv_bytes = agreed.peer_receive_bytes;
     peer.association = *association;
+    peer.lifetime = Duration::s(agreed.lifetime_s);
+    peer.authorities = agreed.authorities;
     done = session.connect(peer, now);
   }
   if (done) return association;

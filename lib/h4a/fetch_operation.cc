@@ -109,8 +109,8 @@ Result<RequestId> FetchOperation::ask(std::string_view method, const Chunk* chun
     if (ranges_) fields[n++] = {"range", range.view()};
     if (is_strong(result_.etag))
       fields[n++] = {"if-match", result_.etag};
-    else if (!last_modified_.empty())
-      fields[n++] = {"if-unmodified-since", last_modified_};
+    else if (!result_.last_modified.empty())
+      fields[n++] = {"if-unmodified-since", result_.last_modified};
     sink = chunk->buffer.sink(chunk->length);
   }
   const RequestHead head{method, options_.scheme, options_.authority, options_.path,
@@ -166,20 +166,34 @@ void FetchOperation::on_head_response(const Response& response) noexcept {
   if (!size) return finish(FetchError::kBadResponse);
   result_.size = *size;
   result_.etag = text("etag");
-  last_modified_ = text("last-modified");
+  result_.last_modified = text("last-modified");
   ranges_ = equals_ignoring_case(text("accept-ranges"), "bytes");
-  const FetchHead head{response.status,      *size,           result_.etag, last_modified_,
+  if (options_.resume) {
+    if (!is_what_was_begun()) return finish(FetchError::kChanged);
+    result_.delivered_bytes = asked_ = options_.resume->offset;
+    return begin_body();
+  }
+  const FetchHead head{response.status,      *size,           result_.etag, result_.last_modified,
                        text("content-type"), response.headers};
   if (const auto taken = sink_.on_head(head); !taken)
     return finish_local(FetchError::kSink, taken.error());
   begin_body();
 }
 
+bool FetchOperation::is_what_was_begun() const noexcept {
+  const FetchResume& begun = *options_.resume;
+  const bool told = is_strong(result_.etag) || !result_.last_modified.empty();
+  return told && result_.size == begun.size && result_.etag == begun.etag &&
+         result_.last_modified == begun.last_modified && begun.offset <= begun.size &&
+         (ranges_ || begun.offset == 0);
+}
+
 void FetchOperation::begin_body() noexcept {
-  if (result_.size == 0) return finish(FetchError::kNone);
+  const std::uint64_t wanted = result_.size - asked_;
+  if (wanted == 0) return finish(FetchError::kNone);
   if (!ranges_ && result_.size > options_.chunk_bytes) return finish(FetchError::kTooLarge);
-  const std::uint64_t chunk = std::min(options_.chunk_bytes, result_.size);
-  const std::uint64_t needed = (result_.size + chunk - 1) / chunk;
+  const std::uint64_t chunk = std::min(options_.chunk_bytes, wanted);
+  const std::uint64_t needed = (wanted + chunk - 1) / chunk;
   chunks_.resize(
       static_cast<std::size_t>(std::min<std::uint64_t>(needed, options_.chunks_in_flight)));
   for (Chunk& c : chunks_) {
@@ -194,7 +208,12 @@ void FetchOperation::begin_body() noexcept {
 
 void FetchOperation::on_chunk_response(Chunk& c, const Response& response) noexcept {
   c.stage = Chunk::Stage::kFree;
-  if (stage_ != Stage::kBody || !take_outcome(response)) return;
+  if (stage_ != Stage::kBody) return;
+  if (response.outcome == Outcome::kRefused) {  // what was asked before it may still come
+    asked_ = std::min(asked_, c.offset);
+    return;
+  }
+  if (!take_outcome(response)) return;
   result_.status = response.status;
   const FetchError verdict = judge(c, response);
   if (verdict != FetchError::kNone) return finish(verdict);
@@ -261,6 +280,7 @@ std::size_t FetchOperation::ask_more() noexcept {
     c.length = std::min<std::uint64_t>(c.buffer.size(), result_.size - asked_);
     const auto id = ask("GET", &c);
     if (!id && id.error() == Error::kFull) break;  // the session has enough to do
+    if (!id && id.error() == Error::kClosed && any_chunk_busy()) break;  // it drains
     if (!id) {
       finish_local(id.error() == Error::kClosed ? FetchError::kSession : FetchError::kLocal,
                    id.error());
@@ -273,6 +293,11 @@ std::size_t FetchOperation::ask_more() noexcept {
     ++work;
   }
   return work;
+}
+
+bool FetchOperation::any_chunk_busy() const noexcept {
+  return std::any_of(chunks_.begin(), chunks_.end(),
+                     [](const Chunk& c) { return c.stage != Chunk::Stage::kFree || c.reachable; });
 }
 
 // ---- the end ----

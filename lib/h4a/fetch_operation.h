@@ -19,6 +19,15 @@
 
 namespace h4a::http {
 
+/// Where an earlier fetch of the same file got to, to go on from there in another session. Without an ETag
+/// or date nothing tells that it is the same file: the fetch ends with kChanged then.
+struct FetchResume {
+  std::uint64_t offset = 0;  // what was delivered
+  std::uint64_t size = 0;
+  std::string etag;
+  std::string last_modified;
+};
+
 struct FetchOptions {
   std::string scheme = "https";
   std::string authority;
@@ -28,6 +37,7 @@ struct FetchOptions {
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20;  // a GET asks for at most this
   std::uint32_t chunks_in_flight = 4;
   Duration request_timeout = Duration::s(30);  // of the HEAD and of each GET
+  std::optional<FetchResume> resume;           // the sink is not told the head again
 };
 
 /// What HEAD said. Text is borrowed for the call.
@@ -69,10 +79,11 @@ struct FetchResult {
   Error local = Error::kInvalidArgument;  // with kSink and kLocal
   std::uint16_t status = 0;               // of the last response that decided
   std::uint64_t size = 0;                 // of the file
-  std::uint64_t delivered_bytes = 0;      // given to the sink; a fallback can go on from here
+  std::uint64_t delivered_bytes = 0;      // given to the sink, by earlier fetches too
   std::uint64_t requests = 0;
   std::uint64_t inline_bytes = 0;
   std::string etag;
+  std::string last_modified;
   Instant started;
   Instant ended;
 };
@@ -121,6 +132,8 @@ class FetchOperation final : private ResponseListener {
   [[nodiscard]] Result<RequestId> ask(std::string_view method, const Chunk* chunk) noexcept;
   [[nodiscard]] std::size_t ask_more() noexcept;
   [[nodiscard]] std::size_t deliver() noexcept;
+  [[nodiscard]] bool any_chunk_busy() const noexcept;
+  [[nodiscard]] bool is_what_was_begun() const noexcept;
   void finish(FetchError error) noexcept;
   void finish_local(FetchError error, Error local) noexcept;
 
@@ -132,7 +145,6 @@ class FetchOperation final : private ResponseListener {
   RequestId head_id_;
   bool head_outstanding_ = false;
   bool ranges_ = false;
-  std::string last_modified_;
   std::uint64_t asked_ = 0;  // bytes asked for so far
   std::vector<Chunk> chunks_;
   Instant now_;

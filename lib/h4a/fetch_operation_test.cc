@@ -117,6 +117,79 @@ void more_chunks_than_the_session_takes(void** state) {
   assert_true(f.sink.data == pattern(1234567));
 }
 
+/// The session drains at every moment: what is in flight still comes, and another session goes on behind it.
+void a_fetch_goes_on_in_another_session(void** state) {
+  Fetching& f = fetching(state);
+  f.options.chunks_in_flight = 3;
+  const auto body = pattern(1000000);
+  f.handler.files["/f"] = body;
+  for (std::size_t moment = 0; moment < 40; moment += 3) {
+    f.begin();
+    for (std::size_t i = 0; i < moment && !f.fetch->finished(); ++i) f.fetch_turn(2);
+    if (moment % 2 == 0)
+      f.server->drain();
+    else
+      f.client->drain();
+    assert_true(f.finish());
+    if (!f.fetch->succeeded()) {
+      assert_true(f.fetch->result().error == FetchError::kSession);
+      assert_true(f.client->may_be_renewed());
+      const FetchResult got = f.fetch->result();
+      assert_int_equal(got.delivered_bytes, f.sink.data.size());
+      f.fetch.reset();
+      f.client.reset();
+      f.server.reset();
+      f.connect();
+      if (got.delivered_bytes > 0)
+        f.options.resume = FetchResume{got.delivered_bytes, got.size, got.etag, got.last_modified};
+      f.fetch = std::make_unique<FetchOperation>(*f.client, f.sink, f.options);
+      assert_ok(f.fetch->start(f.now));
+      f.ends_with(FetchError::kNone);
+      f.options.resume.reset();
+    }
+    assert_true(f.sink.data == body);
+    f.fetch.reset();
+    f.client.reset();
+    f.server.reset();
+  }
+}
+
+void a_fetch_goes_on_with_the_same_file_only(void** state) {
+  Fetching& f = fetching(state);
+  const auto body = pattern(300000);
+  f.handler.files["/f"] = body;
+  const struct {
+    FetchResume resume;
+    const char* etag;
+    FetchError error;
+  } rows[] = {
+      {{100000, 300000, "\"v1\"", ""}, "\"v1\"", FetchError::kNone},
+      {{300000, 300000, "\"v1\"", ""}, "\"v1\"", FetchError::kNone},
+      {{100000, 300000, "\"v1\"", ""}, "\"v2\"", FetchError::kChanged},
+      {{100000, 300001, "\"v1\"", ""}, "\"v1\"", FetchError::kChanged},
+      {{300001, 300000, "\"v1\"", ""}, "\"v1\"", FetchError::kChanged},
+      {{100000, 300000, "\"v1\"", "yesterday"}, "\"v1\"", FetchError::kChanged},
+      {{100000, 300000, "W/\"v1\"", ""}, "W/\"v1\"", FetchError::kChanged},  // says too little
+  };
+  for (const auto& row : rows) {
+    f.handler.etag = row.etag;
+    f.connect();
+    f.options.resume = row.resume;
+    f.sink.heads = 0;
+    f.sink.data.assign(body.begin(),
+                       body.begin() + static_cast<std::ptrdiff_t>(
+                                          std::min<std::uint64_t>(row.resume.offset, body.size())));
+    f.fetch = std::make_unique<FetchOperation>(*f.client, f.sink, f.options);
+    assert_ok(f.fetch->start(f.now));
+    f.ends_with(row.error);
+    assert_int_equal(f.sink.heads, 0);
+    if (row.error == FetchError::kNone) assert_true(f.sink.data == body);
+    f.fetch.reset();
+    f.client.reset();
+    f.server.reset();
+  }
+}
+
 void a_server_without_ranges(void** state) {
   Fetching& f = fetching(state);
   f.handler.ranges = false;
@@ -242,6 +315,8 @@ int main() {
   const CMUnitTest tests[] = {
       T(files_of_every_shape),
       T(more_chunks_than_the_session_takes),
+      T(a_fetch_goes_on_in_another_session),
+      T(a_fetch_goes_on_with_the_same_file_only),
       T(a_server_without_ranges),
       T(a_missing_file),
       T(a_file_that_changes_meanwhile),

@@ -5,7 +5,8 @@
 // body whose file changed while it was read never counts as sent: the response becomes a 500.
 //
 // Thread: the one that polls the sessions. Opening a file takes memory and system calls, reading takes a
-// system call a chunk; both may wait for the disk.
+// system call a chunk; both may wait for the disk. One turn reads and opens only so
+// much (docs/adr/0004-files-in-the-poll-loop.md).
 #pragma once
 
 #include <cstdint>

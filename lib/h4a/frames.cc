@@ -188,6 +188,8 @@ std::string_view to_string(GoAwayCode code) noexcept {
       return "unsupported frame";
     case GoAwayCode::kOverload:
       return "overload";
+    case GoAwayCode::kDraining:
+      return "draining";
   }
   return "unknown code";
 }

@@ -97,6 +97,7 @@ enum class GoAwayCode : std::uint16_t {
   kProtocol = 1,     // the other side broke the protocol
   kUnsupported = 2,  // a frame of a kind that this side does not serve
   kOverload = 3,
+  kDraining = 4,  // a server takes no further request; those up to last_id it still answers
 };
 [[nodiscard]] std::string_view to_string(GoAwayCode code) noexcept;
 struct GoAwayFrame {

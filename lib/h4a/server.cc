@@ -31,23 +31,34 @@ Result<void> Server::start() noexcept {
   return {};
 }
 
-Result<ServerSession*> Server::open(std::function<void()> settled) noexcept {
+Result<ServerSession*> Server::open(std::string client, std::function<void()> settled) noexcept {
   if (!staging_) return failure(Error::kInvalidState);
   if (sessions_.size() >= options_.sessions_max) {
     ++past_.refused;
     return failure(Error::kFull);
+  }
+  const auto of_client = std::count_if(sessions_.begin(), sessions_.end(),
+                                       [&](const Entry& e) { return e.client == client; });
+  if (!client.empty() && static_cast<std::uint64_t>(of_client) >= options_.sessions_per_client) {
+    ++past_.refused;
+    return failure(Error::kBusy);
   }
   std::unique_ptr<ServerSession> session(new (std::nothrow) ServerSession(
       device_, pd_, random_, handler_, *staging_, options_.session));
   if (!session) return failure(Error::kNoMemory);
   if (const auto opened = session->open(); !opened) return failure(opened.error());
   ++past_.sessions;
-  sessions_.push_back({std::move(session), std::move(settled)});
+  sessions_.push_back({std::move(session), std::move(client), std::move(settled)});
   return sessions_.back().session.get();
 }
 
 std::size_t Server::poll(Instant now) noexcept {
   std::size_t work = 0;
+  if (staging_) staging_->begin_turn(options_.reads_per_turn);
+  if (!sessions_.empty()) {  // the reads of a turn go to another session first in the next
+    first_ = (first_ + 1) % sessions_.size();
+    std::swap(sessions_[0], sessions_[first_]);
+  }
   for (std::size_t i = 0; i < sessions_.size();) {
     ServerSession& s = *sessions_[i].session;
     if (s.state() == SessionState::kBound) s.abort(SessionError::kNotConfirmed);
@@ -64,6 +75,10 @@ std::size_t Server::poll(Instant now) noexcept {
     sessions_.pop_back();
   }
   return work;
+}
+
+void Server::on_event(const verbs::AsyncEvent& event) noexcept {
+  for (const Entry& e : sessions_) handle_sa_event(*e.session, event);
 }
 
 Instant Server::next_deadline() const noexcept {

@@ -42,7 +42,8 @@ ServerSession::~ServerSession() {
 }
 
 Result<void> ServerSession::on_open() noexcept {
-  if (server_options_.writes_max == 0 || server_options_.reads_per_turn == 0)
+  if (server_options_.writes_max == 0 || server_options_.reads_per_turn == 0 ||
+      server_options_.requests_per_turn == 0)
     return failure(Error::kInvalidArgument);
   active_.resize(options_.max_requests);
   held_.reserve(options_.max_requests);
@@ -71,6 +72,7 @@ Session::Buffer ServerSession::on_frame(const Frame& frame, const verbs::Complet
 // grow, so that GoAway can name the last.
 Session::Buffer ServerSession::take_request(const RequestFrame& frame,
                                             std::uint32_t receive) noexcept {
+  if (draining()) return Buffer::kDone;  // GoAway tells, or has told, that it was not processed
   if (unanswered() >= options_.max_requests || frame.id <= last_id_) {
     fail(SessionError::kProtocol);
     return Buffer::kDone;
@@ -100,6 +102,7 @@ std::size_t ServerSession::take_held() noexcept {
 }
 
 ServerSession::Active* ServerSession::free_place() noexcept {
+  if (answered_in_turn_ >= server_options_.requests_per_turn) return nullptr;
   const auto free = std::find_if(active_.begin(), active_.end(),
                                  [](const Active& a) { return a.stage == Stage::kFree; });
   return free == active_.end() ? nullptr : &*free;
@@ -114,6 +117,7 @@ std::size_t ServerSession::unanswered() const noexcept {
 
 void ServerSession::on_request(const RequestFrame& frame, Active& a) noexcept {
   ++counters_.requests;
+  ++answered_in_turn_;
   a.id = frame.id;
   a.sink = frame.sink;
   a.deadline = frame.deadline_us == 0 || frame.deadline_us > kDeadlineMaxUs
@@ -199,6 +203,7 @@ void ServerSession::expire() noexcept {
 std::size_t ServerSession::on_turn() noexcept {
   if (state() != SessionState::kOpen) return 0;
   const std::size_t taken = take_held();
+  answered_in_turn_ = 0;
   expire();
   const std::size_t written = write_bodies();
   return taken + written + send_responses();
@@ -358,8 +363,8 @@ Instant ServerSession::on_next_deadline() const noexcept {
 }
 
 bool ServerSession::requests_in_flight() const noexcept {
-  return std::any_of(active_.begin(), active_.end(),
-                     [](const Active& a) { return a.stage != Stage::kFree; });
+  return !held_.empty() || std::any_of(active_.begin(), active_.end(),
+                                       [](const Active& a) { return a.stage != Stage::kFree; });
 }
 
 // The QP is gone, and with it every use of bodies and chunks.

@@ -27,6 +27,8 @@ struct ServerOptions {
   std::uint32_t writes_max = 16;
   /// Body chunks read in one poll().
   std::uint32_t reads_per_turn = 4;
+  /// Requests answered in one poll(): each may open a file. More wait in their receive buffers.
+  std::uint32_t requests_per_turn = 16;
 };
 
 class ServerSession final : public Session {
@@ -75,6 +77,7 @@ class ServerSession final : public Session {
   Buffer take_request(const RequestFrame& frame, std::uint32_t receive) noexcept;
   void on_request(const RequestFrame& frame, Active& a) noexcept;
   std::size_t take_held() noexcept;
+  /// For the next request: nullptr if there is none, or enough was answered in this turn.
   [[nodiscard]] Active* free_place() noexcept;
   [[nodiscard]] std::size_t unanswered() const noexcept;
   void on_cancel(RequestId id) noexcept;
@@ -100,6 +103,7 @@ class ServerSession final : public Session {
   std::vector<std::uint32_t> held_;  // receives with requests that wait for a place, oldest first
   std::vector<std::uint8_t> inline_scratch_;
   RequestId last_id_;
+  std::uint32_t answered_in_turn_ = 0;
   std::uint32_t next_turn_ = 0;  // whose body is written next
 };
 

@@ -2,6 +2,7 @@
 #include "h4a/session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -25,6 +26,8 @@ constexpr bool says_go_away(SessionError e) noexcept {
     case SessionError::kWrongWindow:
     case SessionError::kUnresponsive:
     case SessionError::kIdle:
+    case SessionError::kExpired:
+    case SessionError::kPeerClosed:
       return true;
     default:
       return false;
@@ -32,8 +35,15 @@ constexpr bool says_go_away(SessionError e) noexcept {
 }
 
 constexpr GoAwayCode code_for(SessionError e) noexcept {
-  return e == SessionError::kClosed || e == SessionError::kIdle ? GoAwayCode::kDone
-                                                                : GoAwayCode::kProtocol;
+  switch (e) {
+    case SessionError::kClosed:
+    case SessionError::kIdle:
+    case SessionError::kExpired:
+    case SessionError::kPeerClosed:
+      return GoAwayCode::kDone;
+    default:
+      return GoAwayCode::kProtocol;
+  }
 }
 
 }  // namespace
@@ -144,6 +154,7 @@ Result<void> Session::connect(const PeerEndpoint& peer, Instant now) noexcept {
   message_max_ = std::min(peer.recv_bytes, options_.recv_bytes) & ~std::uint32_t{7};
   now_ = last_heard_ = last_active_ = last_ping_ = now;
   confirm_deadline_ = now + options_.confirm_timeout;
+  if (peer.lifetime > Duration()) expires_ = now + peer.lifetime;
   state_ = SessionState::kConfirming;
   nonce_ = random_.u64();
   if (client_) static_cast<void>(send_control(PingFrame{nonce_}));
@@ -221,6 +232,7 @@ std::size_t Session::poll(Instant now) noexcept {
   std::size_t work = take_completions();
   if (!ending()) run_timers();
   if (!ending()) work += on_turn();
+  if (!ending()) mind_drain();
   return_credit();
   send_waiting();
   in_poll_ = false;
@@ -312,9 +324,7 @@ bool Session::handle_own(const FrameBody& body) noexcept {
     return true;
   }
   if (const auto* bye = std::get_if<GoAwayFrame>(&body)) {
-    go_away_ = *bye;
-    go_away_.text = {};  // borrowed
-    want_end(SessionError::kPeerClosed);
+    on_go_away(*bye);
     return true;
   }
   // Known kinds that this version does not serve.
@@ -324,6 +334,19 @@ bool Session::handle_own(const FrameBody& body) noexcept {
     return true;
   }
   return false;
+}
+
+// A server that drains says so first and goodbye later; the first of both tells what becomes of requests.
+void Session::on_go_away(const GoAwayFrame& bye) noexcept {
+  if (!peer_drains()) {
+    go_away_ = bye;
+    go_away_.text = {};  // borrowed
+    drain_news_ = true;  // also if we drain already, for reasons of our own
+  }
+  if (client_ && bye.code == GoAwayCode::kDraining)
+    drain();
+  else
+    want_end(SessionError::kPeerClosed);
 }
 
 void Session::on_ping(const PingFrame& ping) noexcept {
@@ -361,11 +384,28 @@ void Session::close_with(SessionError why, GoAwayCode code) noexcept {
   if (!bytes || !post_control(*slot, true)) control_[*slot].use = ControlSlot::Use::kFree;
 }
 
+// ---- the orderly end ----
+
+void Session::mind_drain() noexcept {
+  if (!drain_wanted_ || state_ != SessionState::kOpen) return;
+  if (drain_deadline_.is_never()) {
+    drain_deadline_ = now_ + options_.drain_timeout;
+    drain_news_ = true;
+  }
+  if (std::exchange(drain_news_, false)) on_drain();
+  if (!client_ && !drain_told_)
+    drain_told_ = send_control(GoAwayFrame{last_processed(), GoAwayCode::kDraining, {}});
+  const bool finished = drained() && (client_ || drain_told_);
+  if (finished || now_ >= drain_deadline_)
+    fail(peer_drains() ? SessionError::kPeerClosed : SessionError::kExpired);
+}
+
 // ---- time ----
 
 void Session::run_timers() noexcept {
   if (now_ >= confirm_deadline_) return want_end(SessionError::kNotConfirmed);
   if (state_ != SessionState::kOpen) return;
+  if (now_ >= expires_) drain();
   const bool in_flight = requests_in_flight();
   if (client_ && in_flight) touch();
   if (now_ - last_active_ >= options_.idle_timeout) return fail(SessionError::kIdle);
@@ -381,10 +421,17 @@ Instant Session::next_deadline() const noexcept {
   if (state_ == SessionState::kClosing) return next;
   next = std::min(next, on_next_deadline());
   if (state_ != SessionState::kOpen) return next;
+  next = std::min(next, drain_wanted_ ? drain_deadline_ : expires_);
   next = std::min(next, last_active_ + options_.idle_timeout);
   if (client_ && requests_in_flight())
     next = std::min(next, std::max(last_heard_, last_ping_) + options_.keepalive);
   return next;
+}
+
+void handle_sa_event(Session& session, const verbs::AsyncEvent& event) noexcept {
+  if (event.association == kClear || event.association != session.peer().association) return;
+  if (event.type == verbs::AsyncEvent::Type::kSaSoftLimit) session.drain();
+  if (event.type == verbs::AsyncEvent::Type::kSaHardLimit) session.abort(SessionError::kExpired);
 }
 
 }  // namespace h4a::http

@@ -7,6 +7,9 @@
 // poll() until ended(). The session does no I/O, reads no clock, logs nothing; after open() it allocates
 // nothing.
 //
+// A session does not live for ever: when the lifetime that both sides agreed on is over, or its keys are
+// used up to the soft limit (drain()), it takes no further request, finishes those in flight, and closes.
+//
 // Credit: a SEND is posted only against a receive the peer has said it posted. Every frame carries the
 // running total of receives its sender allowed; a Credit frame goes alone when half of them is owed. The
 // last credit is kept for Credit frames, so that two full sides cannot wait for each other.
@@ -19,6 +22,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -55,6 +59,7 @@ enum class SessionError : std::uint8_t {
   kWrongWindow,   // the peer invalidated a window of another request
   kUnresponsive,  // the peer did not answer a Cancel
   kIdle,          // nothing asked for too long
+  kExpired,       // its lifetime is over or its keys are used up: another session goes on
   kLocal,         // the device refused a call: local_error() tells which kind
 };
 [[nodiscard]] std::string_view to_string(SessionError e) noexcept;
@@ -75,6 +80,8 @@ struct SessionOptions {
   Duration keepalive = Duration::ms(500);
   /// How long the peer may take to answer a Cancel; then the session ends (DESIGN D4).
   Duration cancel_grace = Duration::s(2);
+  /// How long requests in flight may take to finish once the session drains; then it ends without them.
+  Duration drain_timeout = Duration::s(30);
   std::uint8_t ack_timeout = 14;  // see verbs::RtsAttributes
   std::uint8_t retry_count = 7;
 };
@@ -97,6 +104,9 @@ struct PeerEndpoint {
   std::uint32_t recv_depth = 0;
   std::uint32_t recv_bytes = 0;
   AssociationId association;  // kClear for trials only
+  Duration lifetime;          // from connect() until it drains; zero: for ever
+  /// At the client: what may be asked for, as the Answer lists it. Empty: anything, for trials.
+  std::vector<std::string> authorities;
 };
 
 struct SessionCounters {
@@ -132,11 +142,22 @@ class Session {
   /// Says GoAway and ends as soon as it has left; a server that was never spoken to ends at once, without.
   /// Requests in flight complete with kSessionFailed.
   void close(Instant now) noexcept;
+  /// Lets it end in an orderly way, from the next poll() on: a server says up to which request it answers, a
+  /// client submits nothing more (what was not sent completes with kRefused); what is in flight finishes,
+  /// then the session closes. For SA soft limits and the like; the lifetime does it by itself.
+  void drain() noexcept { drain_wanted_ = true; }
   /// Ends at once: when this returns, no buffer is reachable and every request is completed.
   void abort(SessionError why = SessionError::kClosed) noexcept;
 
   [[nodiscard]] SessionState state() const noexcept { return state_; }
   [[nodiscard]] bool ended() const noexcept { return state_ == SessionState::kEnded; }
+  /// No further request is taken.
+  [[nodiscard]] bool draining() const noexcept { return drain_wanted_; }
+  /// It ended, or is about to, for no fault of either side: what is still wanted may be asked for in another.
+  [[nodiscard]] bool may_be_renewed() const noexcept {
+    return (error_ == SessionError::kNone && drain_wanted_) || error_ == SessionError::kExpired ||
+           (error_ == SessionError::kPeerClosed && go_away_.code == GoAwayCode::kDraining);
+  }
   [[nodiscard]] SessionError error() const noexcept { return error_; }
   /// With kTransport: the status of the work request that failed.
   [[nodiscard]] verbs::CompletionStatus transport_status() const noexcept { return status_; }
@@ -180,6 +201,10 @@ class Session {
   [[nodiscard]] virtual bool requests_in_flight() const noexcept = 0;
   /// The largest request id that was or may have been processed, for GoAway.
   [[nodiscard]] virtual RequestId last_processed() const noexcept { return {}; }
+  /// When the session begins to drain, and again when the peer says that it does.
+  virtual void on_drain() noexcept {}
+  /// Nothing is left to finish.
+  [[nodiscard]] virtual bool drained() const noexcept { return !requests_in_flight(); }
   /// The QP is destroyed: windows go, requests complete, buffers are released. Once.
   virtual void on_ended() noexcept = 0;
 
@@ -223,6 +248,8 @@ class Session {
   SessionOptions options_;
   SessionCounters counters_;
   SettingsFrame peer_settings_;
+  /// The peer said GoAway, and still answers requests up to go_away_last_id().
+  [[nodiscard]] bool peer_drains() const noexcept { return go_away_.code == GoAwayCode::kDraining; }
   /// Requests above it were not processed by a peer that said GoAway.
   [[nodiscard]] RequestId go_away_last_id() const noexcept { return go_away_.last_id; }
 
@@ -253,6 +280,8 @@ class Session {
   void send_waiting() noexcept;
   void return_credit() noexcept;
   void close_with(SessionError why, GoAwayCode code) noexcept;
+  void on_go_away(const GoAwayFrame& bye) noexcept;
+  void mind_drain() noexcept;
   [[nodiscard]] bool control_idle() const noexcept;
   [[nodiscard]] bool post_control(std::uint32_t slot, bool last_credit) noexcept;
   [[nodiscard]] bool post_batch(std::span<verbs::SendWr> wrs, MutableBytes message,
@@ -268,6 +297,9 @@ class Session {
   SessionState state_ = SessionState::kIdle;
   bool in_poll_ = false;
   bool end_wanted_ = false;
+  bool drain_wanted_ = false;
+  bool drain_news_ = false;
+  bool drain_told_ = false;  // server: GoAway is on its way
   SessionError error_ = SessionError::kNone;
   verbs::CompletionStatus status_ = verbs::CompletionStatus::kSuccess;
   FrameError frame_error_ = FrameError::kTooShort;
@@ -298,10 +330,16 @@ class Session {
   Instant now_;
   Instant confirm_deadline_ = Instant::never();
   Instant close_deadline_ = Instant::never();
+  Instant expires_ = Instant::never();
+  Instant drain_deadline_ = Instant::never();
   Instant last_heard_;
   Instant last_active_;
   Instant last_ping_;
   std::uint64_t nonce_ = 0;
 };
+
+/// What an event of the device means to a session: its SA's soft limit lets it drain, the hard limit ends
+/// it, since nothing leaves through that SA any more (DESIGN §6.5). Others are not about it.
+void handle_sa_event(Session& session, const verbs::AsyncEvent& event) noexcept;
 
 }  // namespace h4a::http

@@ -170,6 +170,7 @@ void a_device_without_memory_is_reported(void** state) {
 
 void bad_requests_are_refused_here(void** state) {
   World& w = world(state);
+  w.authorities = {};
   w.connect();
   const auto submit = [&](const RequestHead& head, Duration timeout = Duration::s(1)) {
     return w.client->submit(head, {}, timeout, w.recorder, w.now);
@@ -188,6 +189,85 @@ void bad_requests_are_refused_here(void** state) {
   assert_int_equal(w.client->free_requests(), 32);
 }
 
+// What the Answer does not name is not sent: the server would answer 421 (DESIGN §6.3, RFC 9110 §7.4).
+void only_authorities_of_the_session_are_asked_for(void** state) {
+  World& w = world(state);
+  w.authorities = {"example.org", "b.example:8443", "c.example:443"};
+  w.handler.authority = "";  // answers for any
+  w.connect();
+  const struct {
+    std::string_view authority;
+    bool carried;
+  } rows[] = {{"example.org", true},
+              {"EXAMPLE.org", true},
+              {"example.org:443", true},
+              {"b.example:8443", true},
+              {"c.example", true},
+              {"example.org:8443", false},
+              {"b.example", false},
+              {"other.example", false},
+              {"www.example.org", false},
+              {"example.org.evil", false},
+              {"", false},
+              {":443", false}};
+  for (const auto& row : rows) {
+    RequestHead head;
+    head.authority = row.authority;
+    const auto id = w.client->submit(head, {}, Duration::s(1), w.recorder, w.now);
+    if (row.carried)
+      assert_ok(id);
+    else
+      assert_error(id, Error::kAccess);
+    assert_int_equal(w.client->carries(row.authority), row.carried);
+  }
+  const std::uint64_t asked = w.client->counters().requests;
+  assert_true(w.run([&] { return w.client->counters().responses == asked; }));
+  assert_int_equal(w.server->counters().requests, asked);
+}
+
+// Two bodies in the same bytes: the second is refused until the first sink was released.
+void sinks_in_flight_share_no_byte(void** state) {
+  World& w = world(state);
+  w.connect();
+  w.handler.files["/f"] = pattern(100000);
+  const SinkBuffer whole = w.sink(400000);
+  const auto part = [&](std::size_t first, std::size_t bytes) {
+    return SinkBuffer{static_cast<std::uint8_t*>(whole.address) + first, bytes, whole.region};
+  };
+  const RequestId first = w.get("/f", part(100000, 100000));
+  const struct {
+    std::size_t first;
+    std::size_t bytes;
+    bool taken;
+  } rows[] = {{100000, 100000, false}, {0, 400000, false},      {150000, 1, false},
+              {0, 100001, false},      {199999, 100000, false}, {0, 100000, true},
+              {200000, 100000, true},  {150000, 0, true}};
+  RequestHead head;
+  head.authority = "example.org";
+  head.path = "/f";
+  for (const auto& row : rows) {
+    const auto id =
+        w.client->submit(head, part(row.first, row.bytes), Duration::s(1), w.recorder, w.now);
+    if (row.taken)
+      assert_ok(id);
+    else
+      assert_error(id, Error::kBusy);
+  }
+  const SinkBuffer wraps{whole.address, ~std::uint64_t{0}, whole.region};
+  assert_error(w.client->submit(head, wraps, Duration::s(1), w.recorder, w.now),
+               Error::kInvalidArgument);
+  // Given up: told at once, and still in use, since the peer may write until its final frame (DESIGN D4).
+  w.client->poll(w.now);
+  w.client->cancel(first);
+  w.client->poll(w.now);
+  assert_int_equal(w.recorder[first].responses, 1);
+  assert_error(w.client->submit(head, part(100000, 1), Duration::s(1), w.recorder, w.now),
+               Error::kBusy);
+  assert_true(w.run([&] { return w.recorder.releases() == 4; }));
+  w.get("/f", part(100000, 100000));
+  assert_true(w.run([&] { return w.recorder.releases() == 5; }));
+}
+
 }  // namespace
 }  // namespace h4a::test
 
@@ -200,7 +280,8 @@ int main() {
       T(goaway_tells_what_was_not_processed),           T(an_idle_session_ends),
       T(destroying_a_session_tells_everybody),          T(bad_options_are_refused),
       T(a_device_without_memory_is_reported),           T(bad_requests_are_refused_here),
-      T(a_server_says_nothing_before_it_was_spoken_to),
+      T(a_server_says_nothing_before_it_was_spoken_to), T(sinks_in_flight_share_no_byte),
+      T(only_authorities_of_the_session_are_asked_for),
   };
 #undef T
   return cmocka_run_group_tests_name("session_end", tests, nullptr, nullptr);

@@ -141,6 +141,7 @@ void a_body_larger_than_the_sink_is_not_sent(void** state) {
 
 void errors_have_their_status(void** state) {
   World& w = world(state);
+  w.authorities = {"example.org", "other.org"};
   w.connect();
   w.handler.files["/f"] = pattern(10);
   const std::string long_value(9000, 'v');
@@ -192,7 +193,8 @@ void many_requests_at_once_each_gets_its_own(void** state) {
     w.handler.files[path] = pattern(1000 + i * 9973, i);
     ids.push_back(w.get(path, w.sink(400000)));
   }
-  const RequestHead head;
+  RequestHead head;
+  head.authority = "example.org";
   assert_error(w.client->submit(head, {}, Duration::s(1), w.recorder, w.now), Error::kFull);
   assert_int_equal(w.client->free_requests(), 0);
   assert_true(w.run([&] { return w.recorder.releases() == 32; }));

@@ -31,6 +31,7 @@ class MemoryBody final : public BodySource {
   ~MemoryBody() override { --owner_.bodies_open; }
   std::uint64_t size() const noexcept override { return data_.size(); }
   Result<void> read(std::uint64_t offset, MutableBytes out) noexcept override {
+    ++owner_.reads[this];
     if (offset + out.size() > owner_.fails_from) return failure(Error::kTruncated);
     std::memcpy(out.data(), data_.data() + offset, out.size());
     return {};
@@ -55,7 +56,7 @@ std::uint64_t number(std::string_view text) {
 }  // namespace
 
 bool MemoryHandler::serves(std::string_view, std::string_view name) noexcept {
-  return name == authority;
+  return authority.empty() || name == authority;
 }
 
 void MemoryHandler::handle(const RequestHead& head, ServerResponse& response) noexcept {
@@ -150,8 +151,13 @@ void World::connect_unconfirmed() {
   const auto s = server->open();
   assert_ok(c);
   assert_ok(s);
-  assert_ok(server->connect(endpoint(server_device, client_device, *c), now));
-  assert_ok(client->connect(endpoint(client_device, server_device, *s), now));
+  PeerEndpoint other = endpoint(server_device, client_device, *c);
+  other.lifetime = lifetime;
+  assert_ok(server->connect(other, now));
+  PeerEndpoint peer = endpoint(client_device, server_device, *s);
+  peer.authorities = authorities;
+  peer.lifetime = lifetime;
+  assert_ok(client->connect(peer, now));
 }
 
 void World::connect() {

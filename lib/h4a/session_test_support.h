@@ -25,7 +25,7 @@ std::vector<std::uint8_t> pattern(std::size_t size, std::uint32_t seed = 1);
 class MemoryHandler final : public http::Handler {
  public:
   std::map<std::string, std::vector<std::uint8_t>, std::less<>> files;
-  std::string authority = "example.org";
+  std::string authority = "example.org";  // empty: any
   std::string etag = "\"v1\"";
   bool ranges = true;
   bool registered = false;           // bodies lie in registered memory
@@ -33,6 +33,7 @@ class MemoryHandler final : public http::Handler {
   std::uint64_t fails_from = ~0ULL;  // reads at this offset and beyond fail
   int bodies_open = 0;
   int handled = 0;
+  std::map<const void*, int> reads;  // by body
 
   bool serves(std::string_view scheme, std::string_view name) noexcept override;
   void handle(const http::RequestHead& head, http::ServerResponse& response) noexcept override;
@@ -87,6 +88,8 @@ struct World {
   std::unique_ptr<http::ClientSession> client;
   std::unique_ptr<http::ServerSession> server;
   std::vector<http::RegisteredBuffer> sinks;
+  std::vector<std::string> authorities{"example.org"};  // that the session carries
+  Duration lifetime;                                    // zero: for ever
   Instant now = Instant::from_ns(1'000'000'000);
 
   /// Makes and connects both sessions and lets them confirm.

@@ -45,6 +45,8 @@ std::string_view to_string(SessionError e) noexcept {
       return "the peer does not answer";
     case SessionError::kIdle:
       return "idle for too long";
+    case SessionError::kExpired:
+      return "its lifetime is over or its keys are used up";
     case SessionError::kLocal:
       return "the local device refused a call";
   }

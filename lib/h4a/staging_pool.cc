@@ -20,6 +20,8 @@ Result<StagingPool> StagingPool::create(verbs::Device& device, verbs::PdId pd,
 
 Result<StagingPool::Chunk> StagingPool::take() noexcept {
   if (free_.empty()) return failure(Error::kNoMemory);
+  if (reads_left_ == 0) return failure(Error::kBusy);
+  --reads_left_;
   const std::uint32_t index = free_.back();
   free_.pop_back();
   return Chunk{index, memory_.bytes().subspan(index * kBodyChunkBytes, kBodyChunkBytes)};

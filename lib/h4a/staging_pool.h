@@ -23,7 +23,10 @@ class StagingPool {
     std::uint32_t index = 0;
     MutableBytes bytes;
   };
-  /// @return kNoMemory when all are taken.
+  /// From now on, until it is called again, take() gives `reads` chunks at most: each means a read, and a
+  /// cold disk stalls the thread for it. Until the first call there is no such bound.
+  void begin_turn(std::uint32_t reads) noexcept { reads_left_ = reads; }
+  /// @return kNoMemory when all are taken, kBusy when the turn's reads are used up.
   [[nodiscard]] Result<Chunk> take() noexcept;
   void give_back(std::uint32_t index) noexcept;
   [[nodiscard]] Lkey lkey() const noexcept { return memory_.lkey(); }
@@ -33,6 +36,7 @@ class StagingPool {
  private:
   RegisteredBuffer memory_;
   std::vector<std::uint32_t> free_;
+  std::uint32_t reads_left_ = UINT32_MAX;
 };
 
 }  // namespace h4a::http
