@@ -14,7 +14,9 @@ import os
 import re
 import shutil
 import signal
+import http.client
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,8 @@ import threading
 import time
 
 H4A = os.path.abspath(sys.argv[1])
+with open(H4A, "rb") as binary:
+    SANITIZED = b"__asan_init" in binary.read()
 WORK = tempfile.mkdtemp(prefix="h4a-e2e-")
 started = []
 
@@ -42,7 +46,9 @@ class Server:
     def __init__(self, port=None, https="127.0.0.1:0", inside=(), extra=()):
         self.memif = path("link-%d.sock" % len(started))
         self.log = open(path("server-%d.log" % len(started)), "w+")
-        command = [*inside, H4A, "serve", "--root", path("root"), "--ip", "10.99.0.1/24", "--https", https]
+        command = [*inside, H4A, "serve", "--root", path("root"), "--https", https]
+        for address in ("10.99.0.1/24", "fd99::1/64"):
+            command += ["--ip", address]
         command += ["--port", port or "memif:%s,role=server" % self.memif]
         command += ["--cert", path("cert.pem"), "--key", path("key.pem"), *extra]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT)
@@ -65,8 +71,8 @@ class Server:
         assert self.process.wait(20) == 0, self.text()
 
 
-def get_command(server, name, extra, port=None, out="got", inside=()):
-    return [*inside, H4A, "get", "https://%s/%s" % (server.https, name), "-o", path(out), "--ip", "10.99.0.2/24",
+def get_command(server, name, extra, port=None, out="got", inside=(), ip="10.99.0.2/24"):
+    return [*inside, H4A, "get", "https://%s/%s" % (server.https, name), "-o", path(out), "--ip", ip,
             "--port", port or "memif:" + server.memif, "--cacert", path("cert.pem"), "--json", *extra]
 
 
@@ -98,6 +104,43 @@ def prepare():
                     "-keyout", path("key.pem"), "-out", path("cert.pem")], check=True, capture_output=True)
 
 
+class Endpoint(threading.Thread):
+    """Answers each connection with the same octets, with or without TLS, and ends it."""
+
+    def __init__(self, answer, tls=True):
+        super().__init__(daemon=True)
+        self.answer, self.context = answer, None
+        if tls:
+            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.context.load_cert_chain(path("cert.pem"), path("key.pem"))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.https = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.memif = path("nobody.sock")
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+                if self.context:
+                    connection = self.context.wrap_socket(connection, server_side=True)
+                request = connection.recv(65536)
+                connection.sendall(self.answer(request) if callable(self.answer) else self.answer)
+                if self.context:
+                    connection.unwrap()
+                connection.close()
+            except OSError:
+                if self.listener.fileno() < 0:
+                    return
+
+
+def resources(process):
+    """Resident KiB and open descriptors."""
+    with open("/proc/%d/status" % process.pid) as status:
+        kib = int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1))
+    return kib, len(os.listdir("/proc/%d/fd" % process.pid))
+
+
 # ---- over memif ----
 
 
@@ -105,6 +148,19 @@ def sizes(server):
     for size in (0, 1, 4095, 4096, 4097, 3 << 20):
         report = get(server, str(size), "--require-h4a")
         assert report["protocol"] == "h4a" and report["size"] == size, report
+
+
+def ranges_end_where_chunks_do(server):
+    for name in ("1", "4095", "4096", "4097"):
+        for chunk, in_flight in ((1, 1), (1, 32), (4, 2)):
+            get(server, name, "--require-h4a", "--chunk", str(chunk), "--in-flight", str(in_flight))
+    run = subprocess.run([*get_command(server, "1", ["-H", "Range: bytes=0-0"])], capture_output=True, text=True)
+    assert run.returncode != 0 and "in ranges" in run.stderr, run
+
+
+def over_ipv6(server):
+    for name in ("0", "4097", str(3 << 20)):
+        assert get(server, name, "--require-h4a", ip="fd99::2/64")["protocol"] == "h4a"
 
 
 def faults_do_no_harm(server):
@@ -150,8 +206,14 @@ def a_wrong_certificate_is_refused(server):
 
 
 def many_one_after_the_other(server):
-    for _ in range(20):
-        get(server, "1", "--require-h4a")
+    before = None
+    for number in range(24):
+        get(server, "4097", "--require-h4a")
+        if number == 8:  # what is taken once is taken by now
+            before = resources(server.process)
+    after = resources(server.process)
+    room = 1 << 18 if SANITIZED else 1024  # AddressSanitizer keeps what was freed
+    assert after[0] <= before[0] + room and after[1] <= before[1], "resources: %s, then %s" % (before, after)
 
 
 def a_second_server_leaves_the_first_alone(server):
@@ -171,7 +233,81 @@ def a_killed_server_ends_the_client(_):
     assert report["error"], report
 
 
-MEMIF = [sizes, faults_do_no_harm, capture_and_keys_are_right, other_statuses, a_dead_path_falls_back, the_disk_is_full,
+def slow(*more):
+    return ["--chunk", "64", "--in-flight", "1", "--loss", "0.02", *more]
+
+
+def a_killed_client_leaves_nothing(server):
+    os.mkdir(path("out"))
+    try:
+        os.close(os.open(path("out"), os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        return  # this file system has no files without names
+    client = subprocess.Popen(get_command(server, str(64 << 20), slow(), out="out/got"), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    started.append(client)
+    time.sleep(1)
+    assert client.poll() is None, "it was too fast to be killed"
+    client.kill()
+    client.wait()
+    assert os.listdir(path("out")) == [], os.listdir(path("out"))
+
+
+def a_response_cut_short_is_no_file(_):
+    for answer in (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbody", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n",
+                   b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"):
+        def of(request, answer=answer):
+            return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n" if request[:4] == b"POST" else answer
+        report = get(Endpoint(of), "1", code=1)
+        assert report["protocol"] == "https" and "closed the connection early" in report["error"], report
+
+
+def no_tls_is_no_certificate(_):
+    report = get(Endpoint(b"HTTP/1.1 400 Bad Request\r\n\r\n", tls=False), "1", code=1)
+    assert "is HTTPS spoken there?" in report["error"], report
+
+
+def sessions_end_and_others_go_on(_):
+    server = Server(extra=["--session-lifetime", "1"])
+    report = get(server, str(64 << 20), "--require-h4a", *slow())
+    assert report["protocol"] == "h4a" and report["sessions"] > 1, report
+    server.stop()
+
+
+def a_client_has_its_share_of_sessions(_):
+    server = Server(extra=["--max-sessions-per-client", "1"])
+    first = subprocess.Popen(get_command(server, str(64 << 20), slow(), out="first"), stdout=subprocess.DEVNULL)
+    started.append(first)
+    time.sleep(1)
+    assert first.poll() is None, "it was too fast"
+    report = get(server, "1", port="memif:" + path("nobody.sock"))
+    assert report["protocol"] == "https" and "(429)" in report["fallback"], report
+    first.kill()
+    first.wait()
+    server.process.kill()
+
+
+def hostile_offers_are_refused(server):
+    context = ssl.create_default_context(cafile=path("cert.pem"))
+    host, port = server.https.rsplit(":", 1)
+    offer = {"Content-Type": "application/vnd.h4a.offer"}
+    statuses = set()
+    for number in range(200):
+        body = os.urandom(number * 80)
+        if number % 4 == 0:
+            body = bytes([16, 0, 0, 0]) + b"H4AO" + body
+        connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=10)
+        connection.request("POST", "/.well-known/h4a", body, offer if number % 5 else {})
+        statuses.add(connection.getresponse().status)
+        connection.close()
+    assert statuses <= {400, 413, 415, 429} and 400 in statuses, statuses
+    get(server, "4097", "--require-h4a")
+
+
+MEMIF = [sizes, ranges_end_where_chunks_do, over_ipv6, a_killed_client_leaves_nothing, a_response_cut_short_is_no_file,
+         no_tls_is_no_certificate, sessions_end_and_others_go_on, a_client_has_its_share_of_sessions,
+         hostile_offers_are_refused,
+         faults_do_no_harm, capture_and_keys_are_right, other_statuses, a_dead_path_falls_back, the_disk_is_full,
          a_wrong_certificate_is_refused, many_one_after_the_other, a_second_server_leaves_the_first_alone,
          a_killed_server_ends_the_client]
 
@@ -196,22 +332,104 @@ def namespace():
     return None
 
 
+class Veth:
+    """Two namespaces and a link between them; the kernel has 10.98.0.0/24 on it, for HTTPS."""
+
+    def __init__(self, mtu):
+        self.inside = [["nsenter", "--net", "--target", str(namespace())] for _ in (0, 1)]
+        self.ip(0, "link", "add", "h4a-e2e0", "mtu", str(mtu), "type", "veth", "peer", "name", "h4a-e2e1", "mtu",
+                str(mtu), "netns", self.inside[1][-1])
+        for side in (0, 1):
+            self.ip(side, "link", "set", "h4a-e2e%d" % side, "up")
+            self.ip(side, "address", "add", "10.98.0.%d/24" % (side + 1), "dev", "h4a-e2e%d" % side)
+        self.server = Server(port="af_packet:h4a-e2e0", https="10.98.0.1:8443", inside=self.inside[0])
+
+    def ip(self, side, *words):
+        subprocess.run([*self.inside[side], "ip", *words], check=True, capture_output=True)
+
+    def get(self, size, *extra, **more):
+        return get(self.server, str(size), *extra, port="af_packet:h4a-e2e1", inside=self.inside[1], **more)
+
+
 def loss_on_a_veth_pair(_):
-    left, right = namespace(), namespace()
-    inside = [["nsenter", "--net", "--target", str(pid)] for pid in (left, right)]
-
-    def ip(side, *words):
-        subprocess.run([*inside[side], "ip", *words], check=True, capture_output=True)
-
-    ip(0, "link", "add", "h4a-e2e0", "mtu", "9000", "type", "veth", "peer", "name", "h4a-e2e1", "mtu", "9000", "netns",
-       str(right))
-    for side in (0, 1):
-        ip(side, "link", "set", "h4a-e2e%d" % side, "up")
-        ip(side, "address", "add", "10.98.0.%d/24" % (side + 1), "dev", "h4a-e2e%d" % side)
-    server = Server(port="af_packet:h4a-e2e0", https="10.98.0.1:8443", inside=inside[0])
-    report = get(server, str(64 << 20), "--require-h4a", "--loss", "0.01", port="af_packet:h4a-e2e1", inside=inside[1])
+    link = Veth(9000)
+    report = link.get(64 << 20, "--require-h4a", "--loss", "0.01")
     assert report["protocol"] == "h4a" and report["seconds"] < 60, report
-    server.stop()
+    assert link.get(3 << 20, "--require-h4a", ip="fd99::2/64")["protocol"] == "h4a"
+    link.server.stop()
+
+
+def links_of_every_mtu(_):
+    for mtu in (576, 1280, 1500):
+        link = Veth(mtu)
+        for size in (1, 4097, 3 << 20):
+            assert link.get(size, "--require-h4a")["protocol"] == "h4a"
+        if mtu >= 1280:  # RFC 8200 section 5: no IPv6 below
+            assert link.get(3 << 20, "--require-h4a", ip="fd99::2/64")["protocol"] == "h4a"
+        link.server.stop()
+
+
+# Frames of every kind to both ends: noise, and what begins as ARP, IPv4, ESP, RoCE or IPv6 and goes on as noise.
+GARBAGE = """
+import os, random, socket, struct, sys, time
+random.seed(1)
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind((sys.argv[1], 0))
+macs = [bytes.fromhex(open("/sys/class/net/%s/address" % sys.argv[1]).read().strip().replace(":", "")), b"\\xff" * 6]
+if len(sys.argv) > 2:
+    macs.append(bytes.fromhex(sys.argv[2].replace(":", "")))
+for _ in range(4000):
+    data = os.urandom(random.randrange(0, 1400))
+    source, target = (bytes([10, 99, 0, n]) for n in random.choice([(1, 2), (2, 1), (3, 1), (1, 1)]))
+    protocol = random.choice([17, 50, 1, 0, 255])
+    udp = struct.pack(">HHHH", 49152, 4791, 8 + len(data), 0) if protocol == 17 else b""
+    v4 = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(udp) + len(data), 1, 0, 64, protocol, 0) + source + target
+    total = sum(struct.unpack(">10H", v4))
+    total = (total & 0xffff) + (total >> 16)
+    v4 = v4[:10] + struct.pack(">H", ~((total & 0xffff) + (total >> 16)) & 0xffff) + v4[12:]
+    kind, body = random.choice([(0x0800, v4 + udp + data), (0x0800, v4 + udp + data), (0x0800, data), (0x0806, data),
+                                (0x86dd, b"\\x60" + data), (0x8100, data), (random.randrange(65536), data)])
+    try:
+        s.send(random.choice(macs) + os.urandom(6) + struct.pack(">H", kind) + body)
+    except OSError:
+        pass
+    time.sleep(0.0005)
+"""
+
+
+def garbage_on_the_link(_):
+    link = Veth(1500)
+    noise = []
+    for side in (0, 1):
+        other = subprocess.run([*link.inside[1 - side], "cat", "/sys/class/net/h4a-e2e%d/address" % (1 - side)],
+                               capture_output=True, text=True, check=True).stdout.strip()
+        noise.append(subprocess.Popen([*link.inside[side], sys.executable, "-c", GARBAGE, "h4a-e2e%d" % side, other]))
+    started.extend(noise)
+    for _ in range(3):
+        assert link.get(3 << 20, "--require-h4a", "--loss", "0.01")["protocol"] == "h4a"
+    for process in noise:
+        process.wait(60)
+    link.server.stop()
+
+
+def a_link_that_goes_down_and_up(_):
+    link = Veth(1500)
+
+    def flap():
+        link.ip(0, "link", "set", "h4a-e2e0", "down")
+        time.sleep(0.2)
+        link.ip(0, "link", "set", "h4a-e2e0", "up")
+
+    timer = threading.Timer(1, flap)
+    timer.start()
+    report = link.get(64 << 20, *slow())  # over HTTPS if the pause was too long for the session
+    timer.join()
+    assert report["seconds"] > 1, "it was too fast: %s" % report
+    assert link.get(4097, "--require-h4a")["protocol"] == "h4a"
+    link.server.stop()
+
+
+VETH = [loss_on_a_veth_pair, links_of_every_mtu, garbage_on_the_link, a_link_that_goes_down_and_up]
 
 
 def may_make_namespaces():
@@ -235,7 +453,7 @@ def main():
     if sys.argv[2] == "veth" and not may_make_namespaces():
         print("1..0 # SKIP network namespaces need root here")
         return 0
-    cases = [loss_on_a_veth_pair] if sys.argv[2] == "veth" else MEMIF
+    cases = VETH if sys.argv[2] == "veth" else MEMIF
     print("1..%d" % len(cases), flush=True)
     prepare()
     server = Server() if sys.argv[2] == "memif" else None

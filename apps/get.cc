@@ -10,9 +10,12 @@
 #include "apps/report.h"
 #include "apps/stop_signal.h"
 #include "edge/client.h"
+#include "h4a/headers.h"
 
 namespace h4a::apps {
 namespace {
+
+using http::equals_ignoring_case;
 
 /// What is told at the end.
 struct Outcome {
@@ -22,6 +25,7 @@ struct Outcome {
   std::string error;          // one line
   std::string fallback;       // why HTTPS was used, if it was
   std::uint64_t size = 0;
+  std::uint32_t sessions = 0;
   double seconds = 0;        // from the first request to the last byte
   double total_seconds = 0;  // opening the port and the bootstrap included
   verbs::DeviceCounters counters;
@@ -83,6 +87,7 @@ void Get::fetch(const edge::Url& url) {
     outcome_.counters = h4a.counters();
     outcome_.protocol = h4a.protocol();
     outcome_.protocol_name = "h4a";
+    outcome_.sessions = h4a.sessions();
     outcome_.size = h4a.result().delivered_bytes;
     outcome_.seconds = (h4a.result().ended - h4a.result().started).seconds();
   }
@@ -144,6 +149,7 @@ void Get::print_json() const {
   j["exit_code"] = outcome_.exit_code;
   j["protocol"] = outcome_.protocol_name;
   j["size"] = outcome_.size;
+  j["sessions"] = outcome_.sessions;
   j["seconds"] = outcome_.seconds;
   j["total_seconds"] = outcome_.total_seconds;
   j["bits_per_second"] =
@@ -169,7 +175,10 @@ void add_get_command(CLI::App& app, GetArguments& a) {
   c->add_option("-H,--header", a.headers, "Header for the requests, as 'Name: value'")
       ->check([](const std::string& text) {
         const auto colon = text.find(':');
-        return colon == 0 || colon == std::string::npos ? "write it as 'Name: value'" : "";
+        if (colon == 0 || colon == std::string::npos) return "write it as 'Name: value'";
+        return equals_ignoring_case(std::string_view(text).substr(0, colon), "range")
+                   ? "a range is not for you to ask for: the whole file is fetched, in ranges"
+                   : "";
       })
       ->type_name("HEADER");
   c->add_flag("--require-h4a", a.require_h4a, "Fail rather than fall back to HTTPS");

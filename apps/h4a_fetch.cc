@@ -14,6 +14,9 @@
 namespace h4a::apps {
 namespace {
 
+/// Sessions one after the other that end before a byte came: then something else is wrong.
+constexpr int kFruitlessMax = 3;
+
 constexpr Duration kFarewell = Duration::ms(200);
 
 Attempt done() {
@@ -51,31 +54,56 @@ std::string_view name_of(EspSuite suite) {
 }  // namespace
 
 H4aFetch::~H4aFetch() {
-  session_.reset();  // before the stack it lives on
+  drop_session();
+}
+
+// Before the stack it lives on.
+void H4aFetch::drop_session() noexcept {
+  session_.reset();
   if (host_ && association_ != kClear) (void)host_->stack().destroy_association(association_);
+  association_ = kClear;
 }
 
 Attempt H4aFetch::run(Instant deadline) {
-  Attempt a = prepare();
-  if (a.end == Attempt::End::kDone) a = agree(deadline);
-  if (a.end == Attempt::End::kDone) a = transfer(deadline);
+  Attempt a = open_host();
+  if (a.end == Attempt::End::kDone) a = one_session(deadline);
+  for (int fruitless = 0; a.end == Attempt::End::kRenew;) {
+    const std::uint64_t before = result_.delivered_bytes;
+    a = one_session(deadline);
+    fruitless = result_.delivered_bytes > before ? 0 : fruitless + 1;
+    if (fruitless == kFruitlessMax && a.end == Attempt::End::kRenew)
+      a = fall_back("the server ends its sessions before anything arrives");
+  }
   progress_.clear();
-  say_goodbye();
   if (host_ && !host_->finish_capture() && a.end == Attempt::End::kDone)
     return give_up("the capture file is incomplete: is the disk full?");
   return a;
 }
 
-Attempt H4aFetch::prepare() {
+// From the Offer to the goodbye.
+Attempt H4aFetch::one_session(Instant deadline) {
+  Attempt a = open_session();
+  if (a.end == Attempt::End::kDone) a = agree(deadline);
+  if (a.end == Attempt::End::kDone) a = transfer(deadline);
+  say_goodbye();
+  drop_session();
+  return a;
+}
+
+Attempt H4aFetch::open_host() {
   std::string error;
   if (!arguments_.host.esp_keys.empty() && !keys_.open(arguments_.host.esp_keys, error))
     return give_up(error);
   host_ = Host::open(arguments_.host, error);
   if (!host_) return give_up(error);
-  stack::Stack& stack = host_->stack();
-  const auto pd = stack.alloc_pd();
+  const auto pd = host_->stack().alloc_pd();
   if (!pd) return give_up("no memory for the session");
-  session_ = std::make_unique<http::ClientSession>(stack, *pd, host_->random());
+  pd_ = *pd;
+  return done();
+}
+
+Attempt H4aFetch::open_session() {
+  session_ = std::make_unique<http::ClientSession>(host_->stack(), pd_, host_->random());
   if (const auto opened = session_->open(); !opened)
     return give_up(fmt::format("cannot open a session: {}", to_string(opened.error())));
   return done();
@@ -132,6 +160,8 @@ Attempt H4aFetch::connect(bootstrap::SessionParameters& agreed, const IpAddress&
                                      : to_string(association.error())));
   }
   association_ = *association;
+  path_mtu_ = agreed.path_mtu;
+  ++sessions_;
   return done();
 }
 
@@ -147,13 +177,23 @@ Attempt H4aFetch::transfer(Instant deadline) {
     options.headers.emplace_back(header.substr(0, colon),
                                  value == std::string::npos ? "" : header.substr(value));
   }
+  if (result_.delivered_bytes > 0)
+    options.resume = http::FetchResume{result_.delivered_bytes, result_.size, result_.etag,
+                                       result_.last_modified};
   http::FetchOperation fetch(*session_, *this, std::move(options));
+  if (!session_->carries(url_.authority))
+    return fall_back(fmt::format("the server's answer does not name {}", url_.authority));
   if (const auto started = fetch.start(steady_now()); !started)
     return give_up(fmt::format("cannot send the request: {}", to_string(started.error())));
+  return follow(fetch, deadline);
+}
+
+Attempt H4aFetch::follow(http::FetchOperation& fetch, Instant deadline) {
   bool timed_out = false;
   while (!fetch.finished()) {
     const Instant now = steady_now();
     const stack::PollResult turn = host_->poll(now);
+    take_events();
     const std::size_t worked = session_->poll(now) + fetch.poll(now);
     if ((now > deadline || stop_requested()) && !timed_out) {
       timed_out = true;
@@ -162,8 +202,28 @@ Attempt H4aFetch::transfer(Instant deadline) {
     const Instant wake = std::min({turn.next_deadline, session_->next_deadline(), deadline});
     host_->wait(turn.more || turn.received + turn.sent + worked > 0, wake);
   }
-  result_ = fetch.result();
+  take_result(fetch.result());
   return judge(fetch, timed_out);
+}
+
+// Of the fetch as a whole: a session that ended before its HEAD was answered knows nothing of the file.
+void H4aFetch::take_result(const http::FetchResult& result) {
+  const http::FetchResult before = std::move(result_);
+  result_ = result;
+  if (before.delivered_bytes == 0) return;
+  result_.started = before.started;
+  if (result_.delivered_bytes >= before.delivered_bytes) return;
+  result_.delivered_bytes = before.delivered_bytes;
+  result_.size = before.size;
+  result_.etag = before.etag;
+  result_.last_modified = before.last_modified;
+}
+
+// The keys of a session last for a while; then another one goes on.
+void H4aFetch::take_events() noexcept {
+  verbs::AsyncEvent events[8];
+  const std::size_t n = host_->stack().poll_events(events);
+  for (std::size_t i = 0; i < n; ++i) http::handle_sa_event(*session_, events[i]);
 }
 
 Attempt H4aFetch::judge(const http::FetchOperation& fetch, bool timed_out) const {
@@ -175,6 +235,7 @@ Attempt H4aFetch::judge(const http::FetchOperation& fetch, bool timed_out) const
     case http::FetchError::kSink:
       return give_up(file_.error());
     case http::FetchError::kSession:
+      if (session_->may_be_renewed()) return {Attempt::End::kRenew, kExitFailed, {}};
       if (session_->error() == http::SessionError::kTransport) {
         return fall_back(with_top_drop(fmt::format(
             "the connection broke: {}", verbs::to_string(session_->transport_status()))));
@@ -225,8 +286,7 @@ verbs::DeviceCounters H4aFetch::counters() const noexcept {
 }
 
 std::string H4aFetch::protocol() const {
-  return fmt::format("HTTP/4A (RoCEv2 in ESP, {}, path MTU {})", name_of(suite_),
-                     session_ ? session_->peer().path_mtu : 0);
+  return fmt::format("HTTP/4A (RoCEv2 in ESP, {}, path MTU {})", name_of(suite_), path_mtu_);
 }
 
 }  // namespace h4a::apps

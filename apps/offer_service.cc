@@ -11,12 +11,21 @@ edge::OfferReply refuse(Error e) {
   switch (e) {
     case Error::kUnsupported:
       return {409, {}};  // nothing in common: the client uses HTTPS
+    case Error::kBusy:
+      return {429, {}};  // this client has enough of them
     case Error::kFull:
     case Error::kNoMemory:
       return {503, {}};
     default:
       return {400, {}};
   }
+}
+
+// A name that a certificate proves, wherever it comes from; else the address. What else a client says of
+// itself is not verified here, and would only help it to look like many.
+std::string client_of(const edge::AuthInfo& from) {
+  return from.client_subject.empty() ? "at " + to_string(edge::source_key(from.source))
+                                     : "named " + from.client_subject;
 }
 
 }  // namespace
@@ -27,12 +36,13 @@ edge::OfferReply OfferService::answer(Bytes offer, const edge::AuthInfo& from) {
   const auto way = choose_way(exchange->offer());
   if (!way) return refuse(way.error());
 
-  const auto session = server_.open([place = from.half_open] {
+  const auto session = server_.open(client_of(from), [place = from.half_open] {
     if (place) place->leave();
   });
   if (!session) return refuse(session.error());
-  const auto local = http::describe(device_, (*session)->local(), way->local);
+  auto local = http::describe(device_, (*session)->local(), way->local);
   if (!local) return refuse(Error::kNoMemory);
+  local->lifetime_s = lifetime_s_;
   auto accepted = exchange->answer(*local, from.authorities, random_);
   if (!accepted) return refuse(accepted.error());
 

@@ -14,9 +14,9 @@ namespace h4a::apps {
 class OfferService final : public edge::OfferHandler {
  public:
   /// All references must outlive the service.
-  OfferService(verbs::Device& device, http::Server& server, Random& random,
-               EspKeyLog& keys) noexcept
-      : device_(device), server_(server), random_(random), keys_(keys) {}
+  OfferService(verbs::Device& device, http::Server& server, Random& random, EspKeyLog& keys,
+               std::uint32_t lifetime_s) noexcept
+      : device_(device), server_(server), random_(random), keys_(keys), lifetime_s_(lifetime_s) {}
 
   [[nodiscard]] edge::OfferReply answer(Bytes offer, const edge::AuthInfo& from) override;
 
@@ -31,6 +31,7 @@ class OfferService final : public edge::OfferHandler {
   http::Server& server_;
   Random& random_;
   EspKeyLog& keys_;
+  std::uint32_t lifetime_s_;
 };
 
 }  // namespace h4a::apps

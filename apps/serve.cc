@@ -76,6 +76,7 @@ class Service {
   bool start_https(const ServeArguments& a, std::string& error);
   [[nodiscard]] http::FileHandler::Options handler_options() const;
   void announce(const ServeArguments& a) const;
+  std::size_t take_events();
 
   Listen listen_;
   edge::PemPair pem_;
@@ -139,6 +140,7 @@ bool Service::start_sessions(const ServeArguments& a, std::string& error) {
   handler_ = std::make_unique<http::FileHandler>(std::move(*root), handler_options());
   http::Server::Options options;
   options.sessions_max = a.sessions_max;
+  options.sessions_per_client = a.sessions_per_client;
   server_ = std::make_unique<http::Server>(
       stack, *pd, host_->random(), *handler_, options, [&stack](const http::ServerSession& s) {
         if (s.peer().association != kClear) (void)stack.destroy_association(s.peer().association);
@@ -147,7 +149,8 @@ bool Service::start_sessions(const ServeArguments& a, std::string& error) {
     error = fmt::format("no memory for the server: {}", to_string(started.error()));
     return false;
   }
-  offers_ = std::make_unique<OfferService>(stack, *server_, host_->random(), keys_);
+  offers_ =
+      std::make_unique<OfferService>(stack, *server_, host_->random(), keys_, a.session_lifetime_s);
   return true;
 }
 
@@ -196,6 +199,13 @@ void Service::announce(const ServeArguments& a) const {
   std::fflush(stdout);
 }
 
+std::size_t Service::take_events() {
+  verbs::AsyncEvent events[8];
+  const std::size_t n = host_->stack().poll_events(events);
+  for (std::size_t i = 0; i < n; ++i) server_->on_event(events[i]);
+  return n;
+}
+
 void Service::run() {
   bool closing = false;
   Instant farewell = Instant::never();
@@ -211,8 +221,7 @@ void Service::run() {
       queue_.close();
       server_->close(now);
     }
-    verbs::AsyncEvent events[8];
-    done += host_->stack().poll_events(events);
+    done += take_events();
     const bool worked = turn.received + turn.sent + done > 0 || turn.more;
     host_->wait(worked, std::min(turn.next_deadline, server_->next_deadline()));
   }
@@ -249,6 +258,14 @@ void add_serve_command(CLI::App& app, ServeArguments& a) {
       ->type_name("HOST");
   c->add_option("--max-sessions", a.sessions_max, "HTTP/4A sessions at a time")
       ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  c->add_option("--max-sessions-per-client", a.sessions_per_client,
+                "Of them, by one client: by address, or by the subject of its certificate")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  c->add_option("--session-lifetime", a.session_lifetime_s,
+                "Seconds until a session ends, and its keys with it; clients open another")
+      ->check(CLI::Range(1, 86400))
       ->capture_default_str();
   c->add_flag("--quiet", a.quiet, "No line for each HTTPS request");
   c->callback([&a] {

@@ -18,6 +18,8 @@ struct ServeArguments {
   bool self_signed = false;
   std::vector<std::string> names;  // of the self-signed certificate, beside the address
   std::uint32_t sessions_max = 64;
+  std::uint32_t sessions_per_client = 16;
+  std::uint32_t session_lifetime_s = 3600;
   bool quiet = false;
 };
 
