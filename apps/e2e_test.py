@@ -347,6 +347,11 @@ class Veth:
     def ip(self, side, *words):
         subprocess.run([*self.inside[side], "ip", *words], check=True, capture_output=True)
 
+    def mac(self, side):
+        show = subprocess.run([*self.inside[side], "ip", "-o", "link", "show", "h4a-e2e%d" % side], check=True, text=True,
+                              capture_output=True)
+        return re.search(r"link/ether (\S+)", show.stdout).group(1)
+
     def get(self, size, *extra, **more):
         return get(self.server, str(size), *extra, port="af_packet:h4a-e2e1", inside=self.inside[1], **more)
 
@@ -375,9 +380,7 @@ import os, random, socket, struct, sys, time
 random.seed(1)
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 s.bind((sys.argv[1], 0))
-macs = [bytes.fromhex(open("/sys/class/net/%s/address" % sys.argv[1]).read().strip().replace(":", "")), b"\\xff" * 6]
-if len(sys.argv) > 2:
-    macs.append(bytes.fromhex(sys.argv[2].replace(":", "")))
+macs = [bytes.fromhex(text.replace(":", "")) for text in (*sys.argv[2:], "ff:ff:ff:ff:ff:ff")]
 for _ in range(4000):
     data = os.urandom(random.randrange(0, 1400))
     source, target = (bytes([10, 99, 0, n]) for n in random.choice([(1, 2), (2, 1), (3, 1), (1, 1)]))
@@ -401,14 +404,13 @@ def garbage_on_the_link(_):
     link = Veth(1500)
     noise = []
     for side in (0, 1):
-        other = subprocess.run([*link.inside[1 - side], "cat", "/sys/class/net/h4a-e2e%d/address" % (1 - side)],
-                               capture_output=True, text=True, check=True).stdout.strip()
-        noise.append(subprocess.Popen([*link.inside[side], sys.executable, "-c", GARBAGE, "h4a-e2e%d" % side, other]))
+        noise.append(subprocess.Popen([*link.inside[side], sys.executable, "-c", GARBAGE, "h4a-e2e%d" % side,
+                                       link.mac(0), link.mac(1)]))
     started.extend(noise)
     for _ in range(3):
         assert link.get(3 << 20, "--require-h4a", "--loss", "0.01")["protocol"] == "h4a"
     for process in noise:
-        process.wait(60)
+        assert process.wait(60) == 0, "no garbage was sent"
     link.server.stop()
 
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <mutex>
 #include <netdb.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -83,6 +84,27 @@ std::string certificate_advice(long verify_result, const std::string& host) {
     default:
       return X509_verify_cert_error_string(verify_result);
   }
+}
+
+/// Where a flag hangs on a TLS context, to be set when the server says close_notify.
+int close_notify_index() {
+  static const int kIndex =
+      CRYPTO_get_ex_new_index(CRYPTO_EX_INDEX_SSL_CTX, 0, nullptr, nullptr, nullptr, nullptr);
+  return kIndex;
+}
+
+void on_tls_event(const SSL* ssl, int where, int value) {
+  if (where != SSL_CB_READ_ALERT || (value & 0xff) != SSL_AD_CLOSE_NOTIFY) return;
+  void* const seen = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), close_notify_index());
+  if (seen != nullptr) *static_cast<bool*>(seen) = true;
+}
+
+/// Somebody on the path can end a TCP connection, but cannot say close_notify; libcurl takes the one for the
+/// other. So we look for it ourselves.
+CURLcode watch_close_notify(CURL*, void* context, void* seen) {
+  SSL_CTX_set_ex_data(static_cast<SSL_CTX*>(context), close_notify_index(), seen);
+  SSL_CTX_set_info_callback(static_cast<SSL_CTX*>(context), &on_tls_event);
+  return CURLE_OK;
 }
 
 /// Whether a TLS alert of the server is about the certificate that we showed, or did not show.
@@ -168,6 +190,8 @@ struct EdgeClient::Impl {
   const Fetch* fetch = nullptr;
   ResponseHead head;
   bool head_complete = false;  // its last line, the empty one, is here
+  bool chunked = false;
+  bool close_notify = false;  // the server said that it sends nothing more
   bool head_told = false;
   bool stopped = false;  // a callback returned false
   std::uint64_t body_bytes = 0;
@@ -176,7 +200,7 @@ struct EdgeClient::Impl {
   void prepare(const std::string& url, const std::string& host, curl_slist* headers);
   [[nodiscard]] List request_headers(const std::vector<std::string>& more) const;
   void watch_progress();
-  /// @return CURLE_PARTIAL_FILE also for a response whose header ended early.
+  /// @return CURLE_PARTIAL_FILE also for a response that ended early without libcurl's noticing.
   [[nodiscard]] CURLcode perform();
   [[nodiscard]] Failure failure_of(CURLcode code, const std::string& host) const;
   [[nodiscard]] IpAddress server_address() const;
@@ -198,7 +222,7 @@ void EdgeClient::Impl::prepare(const std::string& url, const std::string& host,
   curl_easy_reset(c);  // options only; connections stay
   error[0] = '\0';
   head = {};
-  head_complete = head_told = stopped = false;
+  head_complete = chunked = close_notify = head_told = stopped = false;
   body_bytes = 0;
   collected.clear();
   curl_easy_setopt(c, CURLOPT_URL, url.c_str());
@@ -208,6 +232,8 @@ void EdgeClient::Impl::prepare(const std::string& url, const std::string& host,
   curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(c, CURLOPT_USERAGENT, "h4a");
   curl_easy_setopt(c, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  curl_easy_setopt(c, CURLOPT_SSL_CTX_FUNCTION, &watch_close_notify);
+  curl_easy_setopt(c, CURLOPT_SSL_CTX_DATA, &close_notify);
   curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, options.connect_timeout.count_ns() / 1'000'000);
   curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, &Impl::on_header);
   curl_easy_setopt(c, CURLOPT_HEADERDATA, this);
@@ -240,12 +266,19 @@ void EdgeClient::Impl::watch_progress() {
   curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, this);
 }
 
-// libcurl takes a header that the connection's end cut short for a whole one.
+// libcurl takes a header that the connection's end cut short for a whole one, and any end of the connection
+// for that of a body whose length nothing else tells (RFC 9112 §8, §9.8).
 CURLcode EdgeClient::Impl::perform() {
   const CURLcode code = curl_easy_perform(curl.get());
   long status = 0;
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
-  return code == CURLE_OK && (!head_complete || status < 200) ? CURLE_PARTIAL_FILE : code;
+  curl_off_t length = -1;
+  curl_easy_getinfo(curl.get(), CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+  const bool body = (status == 200 || status == 206) && !(fetch != nullptr && fetch->head_only);
+  const bool ends_with_connection =
+      body && length < 0 && !chunked && head.protocol.substr(0, 6) == "HTTP/1";
+  const bool whole = head_complete && status >= 200 && (!ends_with_connection || close_notify);
+  return code == CURLE_OK && !whole ? CURLE_PARTIAL_FILE : code;
 }
 
 IpAddress EdgeClient::Impl::server_address() const {
@@ -312,7 +345,7 @@ void EdgeClient::Impl::read_header(std::string_view line) {
   if (line.substr(0, 5) == "HTTP/") {  // each response begins anew, also after 100 (Continue)
     head = {};
     head.protocol = line.substr(0, line.find(' '));
-    head_complete = false;
+    head_complete = chunked = false;
     return;
   }
   head_complete = head_complete || line.empty();  // trailers may follow
@@ -320,6 +353,7 @@ void EdgeClient::Impl::read_header(std::string_view line) {
   if (colon == std::string_view::npos) return;
   std::string_view value = line.substr(colon + 1);
   while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
+  chunked = chunked || iequals(line.substr(0, colon), "transfer-encoding");
   const std::pair<std::string_view, std::string*> wanted[] = {
       {"content-type", &head.content_type},
       {"content-range", &head.content_range},
