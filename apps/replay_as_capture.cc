@@ -50,19 +50,22 @@ Conversation merge(const IpAddress& host, const IpAddress& peer, const Flow* in,
 /// The closest pairs first; what is left talks to itself.
 void pair(const IpAddress& host, const IpAddress& peer, Flows in, Flows out,
           std::vector<Conversation>& result) {
-  while (true) {
-    std::size_t best = 0;
-    std::pair<std::uint32_t, std::uint32_t> at;
-    for (const auto& [a, flow_in] : in) {
-      for (const auto& [b, flow_out] : out) {
-        const std::size_t k = kinship(flow_in, flow_out);
-        if (k > best) best = k, at = {a, b};
-      }
-    }
-    if (best == 0) break;
-    result.push_back(merge(host, peer, &in[at.first], &out[at.second]));
-    in.erase(at.first);
-    out.erase(at.second);
+  struct Candidate {
+    std::size_t kinship;
+    std::uint32_t in;
+    std::uint32_t out;
+  };
+  std::vector<Candidate> candidates;
+  for (const auto& [a, flow_in] : in)
+    for (const auto& [b, flow_out] : out)
+      if (const std::size_t k = kinship(flow_in, flow_out); k > 0) candidates.push_back({k, a, b});
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.kinship > b.kinship; });
+  for (const Candidate& c : candidates) {
+    if (!in.contains(c.in) || !out.contains(c.out)) continue;
+    result.push_back(merge(host, peer, &in[c.in], &out[c.out]));
+    in.erase(c.in);
+    out.erase(c.out);
   }
   // One direction alone on each side: they belong together although nothing was answered.
   if (in.size() == 1 && out.size() == 1) {

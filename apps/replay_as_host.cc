@@ -27,6 +27,9 @@ using verbs::WrOpcode;
 
 constexpr std::uint32_t kQueueDepth = 1U << 15;
 constexpr std::size_t kPoolFrames = 256;
+/// Packets that ours may have sent beyond what the capture shows of the host. A capture can ask for more
+/// than it holds: a READ of 2 GiB is one packet.
+constexpr std::size_t kSurplusMax = 1U << 14;
 /// The room that READs of the host put their data into; all of them the same.
 constexpr std::uint64_t kSinkBytes = kMessageMaxBytes;
 
@@ -93,6 +96,10 @@ class HostPlayer {
     for (std::size_t i = 0; i < c_.packets.size(); ++i) {
       const RecordedPacket& p = *c_.packets[i];
       frame_ = p.frame;
+      if (requests_.size() + responses_.size() > c_.packets.size() + kSurplusMax) {
+        result_.obstacle = "our engine sends far more than the capture holds of the host";
+        return std::move(result_);
+      }
       if (c_.from_host(p))
         expect(p);
       else
@@ -173,7 +180,9 @@ class HostPlayer {
   /// Takes everything out that the engine wants to send now.
   void drain() {
     std::array<packet::Frame*, kBurstMax> frames;
-    while (const std::size_t n = engine_.transmit(pool_, frames, now_)) {
+    while (requests_.size() + responses_.size() <= c_.packets.size() + kSurplusMax) {
+      const std::size_t n = engine_.transmit(pool_, frames, now_);
+      if (n == 0) break;
       for (packet::Frame* f : std::span(frames).first(n)) {
         f->flatten();
         keep({frame_, {f->bytes().begin(), f->bytes().end()}});
@@ -252,7 +261,7 @@ class HostPlayer {
     const Reach reach = reach_of(p);
     switch (p.row().operation) {
       case Operation::kWrite:
-        if (reach.length > 0) memory_.note_written(reach.rkey, reach.address, reach.length);
+        note_write(p, reach);
         break;
       case Operation::kReadRequest:
         reveal_read(p, reach, c_.packets[index]->frame);
@@ -264,6 +273,15 @@ class HostPlayer {
       default:
         break;
     }
+  }
+
+  /// What the peer writes is known from then on.
+  void note_write(const TransportPacket& p, const Reach& reach) {
+    if (p.row().starts()) written_ = reach;
+    const std::uint64_t size = std::min<std::uint64_t>(p.payload().size(), written_.length);
+    memory_.note_written(written_.rkey, written_.address, size);
+    written_.address += size;
+    written_.length -= size;
   }
 
   void post_receive(const TransportPacket& p) {
@@ -469,6 +487,7 @@ class HostPlayer {
 
   std::uint64_t frame_ = 0;  // being played
   std::size_t posted_ = 0;   // messages
+  Reach written_;            // what is left of the peer's WRITE
   std::deque<OurPacket> requests_;
   std::deque<OurPacket> responses_;
   std::map<std::uint32_t, OurPacket> sent_;  // by PSN, the latest
