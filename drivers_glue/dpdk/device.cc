@@ -68,7 +68,12 @@ Result<void> set_up_queues(std::uint16_t port_id, MbufPool& pool, const QueueSet
 Result<void> start_device(std::uint16_t port_id, std::string& error) {
   clear_log();
   const int code = rte_eth_dev_start(port_id);
-  if (code == 0) return {};
+  if (code == 0) {
+    // Neighbour solicitations and datagrams to groups come to many MAC addresses; what nobody here asked
+    // for is dropped by its IP address. Devices that cannot filter have no such call.
+    static_cast<void>(rte_eth_allmulticast_enable(port_id));
+    return {};
+  }
   error = fmt::format("the device does not start: {}", because(code));
   remove_ethdev(port_id);
   return failure(Error::kIo);

@@ -74,6 +74,12 @@ namespace h4a {
   X(kRemoteAccess, "remote_access", "rkey, bounds, rights or association do not match; NAK sent")  \
   X(kRemoteOperational, "remote_operational", "responder could not execute the request; NAK sent") \
   X(kRetired, "retired", "WRITE into a retired window: acknowledged and discarded")                \
+  X(kBadQkey, "bad_qkey", "datagram with another Q_Key than the queue pair's")                     \
+  X(kNoReceive, "no_receive", "unreliable message, and no receive work request was posted for it") \
+  X(kReceiveTooShort, "receive_too_short",                                                         \
+    "unreliable message longer than the receive work request that it met")                         \
+  X(kMessageBroken, "message_broken",                                                              \
+    "rest of an unreliable message that lost a packet or was refused before")                      \
   X(kCnpUnhandled, "cnp_unhandled", "congestion notification; no controller is attached")          \
   /* capture replay */                                                                             \
   X(kUnknownLinkType, "unknown_link_type", "capture with a link type that is not read")            \

@@ -30,6 +30,14 @@ MacAddress multicast_mac(const IpAddress& ip) noexcept {
   return MacAddress({0x01, 0x00, 0x5e, low_7_bits, b[14], b[15]});
 }
 
+IpAddress link_local_address(const MacAddress& mac) noexcept {
+  const auto& m = mac.bytes();
+  const std::array<std::uint8_t, IpAddress::kSize> b = {
+      0xfe, 0x80, 0,    0,    0,    0,    0,   0, static_cast<std::uint8_t>(m[0] ^ 2),
+      m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+  return IpAddress::load_v6(b.data());
+}
+
 std::string to_string(const EtherView& v) {
   std::string s = fmt::format("{} > {}", to_string(v.source()), to_string(v.destination()));
   for (std::size_t i = 0; i < v.tag_count(); ++i) {

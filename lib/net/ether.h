@@ -109,6 +109,10 @@ void build(std::uint8_t* p, const EtherFields& f) noexcept;
 /// Where packets to the multicast group `ip` go. Spec: RFC 1112 §6.4 (v4), RFC 2464 §7 (v6).
 [[nodiscard]] MacAddress multicast_mac(const IpAddress& ip) noexcept;
 
+/// The IPv6 link-local address that a MAC address stands for, which is GID 0 of a NIC.
+/// Spec: RFC 4291 §2.5.6 and appendix A.
+[[nodiscard]] IpAddress link_local_address(const MacAddress& mac) noexcept;
+
 [[nodiscard]] std::string to_string(const EtherView& v);
 
 }  // namespace h4a::net

@@ -84,6 +84,13 @@ void groups_have_their_own_addresses(void**) {
             MacAddress({0x33, 0x33, 0xff, 1, 2, 3}));
 }
 
+void a_mac_address_has_a_link_local_address(void**) {
+  assert_eq(link_local_address(MacAddress({0x52, 0x54, 0, 0, 0, 0x0a})),
+            *IpAddress::parse("fe80::5054:ff:fe00:a"));
+  assert_eq(link_local_address(MacAddress({0x00, 0x11, 0x22, 0x33, 0x44, 0x55})),
+            *IpAddress::parse("fe80::211:22ff:fe33:4455"));
+}
+
 void prints_what_matters(void**) {
   EtherFields f;
   f.tag_count = 1;
@@ -104,6 +111,7 @@ int main() {
       cmocka_unit_test(every_truncation_is_refused),
       cmocka_unit_test(a_third_tag_is_refused),
       cmocka_unit_test(groups_have_their_own_addresses),
+      cmocka_unit_test(a_mac_address_has_a_link_local_address),
       cmocka_unit_test(prints_what_matters),
   };
   return cmocka_run_group_tests_name("ether", tests, nullptr, nullptr);

@@ -126,14 +126,17 @@ class Frame {
   std::uint16_t udp_source_port = 0;
   std::uint8_t l3_offset = 0;         // of the IP header
   std::uint8_t transport_offset = 0;  // of the ESP, UDP or ICMP header
-  bool ecn_ce = false;                // in: congestion experienced
-  Drop drop = Drop::kNone;            // why it was rejected
+  /// in, for the transport: bytes of the IP and UDP headers, which lie in front of data(); 0: none
+  std::uint8_t network_size = 0;
+  std::uint8_t priority = 0;  // out: 802.1Q; 0: no tag
+  bool ecn_ce = false;        // in: congestion experienced
+  Drop drop = Drop::kNone;    // why it was rejected
 
  private:
   void clear_metadata() noexcept {
     association = kClear;
     path = PathId{};
-    l3_offset = transport_offset = 0;
+    l3_offset = transport_offset = network_size = priority = 0;
     ecn_ce = false;
     drop = Drop::kNone;
     clear_pieces();

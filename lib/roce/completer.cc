@@ -5,12 +5,12 @@
 // An acknowledgement covers all PSNs up to its own, except READs: their responses must have come.
 // One that covers a READ without responses is an implied NAK of it (§9.7.5.1.2).
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "roce/packet_builder.h"
 #include "roce/qp_state.h"
 #include "roce/requester.h"
+#include "roce/scatter.h"
 
 namespace h4a::roce::requester {
 namespace {
@@ -184,25 +184,6 @@ void receive_acknowledge(Core& core, Qp& qp, const net::TransportPacket& packet,
   receive_nak(core, qp, aeth, *distance, now);
 }
 
-/// Copies a response into the work request's memory, which is checked anew for each packet.
-bool scatter(Core& core, Qp& qp, const SendEntry& e, std::uint64_t offset, Bytes data) noexcept {
-  for (std::size_t i = 0; i < e.wr.sge_count && !data.empty(); ++i) {
-    const verbs::Sge& sge = e.wr.sges[i];
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const auto n = std::min<std::uint64_t>(data.size(), sge.length - offset);
-    std::uint8_t* to = core.memory.local(qp.requester.local, qp.pd, sge.lkey, sge.address + offset,
-                                         n, verbs::Access::kLocalWrite);
-    if (to == nullptr) return false;
-    std::memcpy(to, data.data(), n);
-    data = data.subspan(n);
-    offset = 0;
-  }
-  return data.empty();
-}
-
 /// Whether a response is the `index`th of this READ. FIRST and MIDDLE depend on where the READ was
 /// asked for again, so only the end is told apart.
 bool response_fits(const Qp& qp, const SendEntry& e, std::uint32_t index,
@@ -217,7 +198,8 @@ void place_response(Core& core, Qp& qp, const net::TransportPacket& packet, Inst
   SendEntry& e = r.queue.front();
   const std::uint32_t index = packet_index(e, r.una);
   if (!response_fits(qp, e, index, packet)) return fail(core, qp, CompletionStatus::kBadResponse);
-  if (!scatter(core, qp, e, std::uint64_t{index} * qp.mtu, packet.payload()))
+  if (!scatter({core.memory, r.local, qp.pd}, {e.wr.sges, e.wr.sge_count},
+               std::uint64_t{index} * qp.mtu, packet.payload()))
     return fail(core, qp, CompletionStatus::kLocalProtection);
   core.counters.rx_payload_bytes += packet.payload().size();
   move_una(core, qp, e, 1);
@@ -271,7 +253,10 @@ void on_timer(Core& core, Qp& qp, Instant now) noexcept {
 
 void fail(Core& core, Qp& qp, CompletionStatus status) noexcept {
   if (!qp.requester.queue.empty()) complete_front(core, qp, status);
-  core.enter_error(qp, ErrorCause::kRequester);
+  if (is_reliable(qp))
+    core.enter_error(qp, ErrorCause::kRequester);
+  else
+    core.enter_send_queue_error(qp);
 }
 
 void complete_executed(Core& core, Qp& qp) noexcept {

@@ -31,13 +31,28 @@ void Core::enter_error(Qp& qp, ErrorCause cause) noexcept {
   if (qp.is_linked() && !responder::has_output(qp)) active.erase(active.iterator_to(qp));
 }
 
-void Core::flush(Qp& qp) noexcept {
+void Core::enter_send_queue_error(Qp& qp) noexcept {
+  const auto to = next_state(qp.state, QpEvent::kSendFailure);
+  if (!to) return;
+  qp.state = *to;
+  timers.disarm(qp);
+  flush_send_queue(qp);
+}
+
+void Core::flush_send_queue(Qp& qp) noexcept {
   verbs::Completion flushed;
   flushed.status = verbs::CompletionStatus::kFlushed;
   for (auto& queue = qp.requester.queue; !queue.empty(); queue.pop()) {
     flushed.wr_id = queue.front().wr.wr_id;
     complete(qp, *qp.send_cq, flushed);
   }
+  qp.requester.cursor = qp.requester.queue.begin_index();
+}
+
+void Core::flush(Qp& qp) noexcept {
+  flush_send_queue(qp);
+  verbs::Completion flushed;
+  flushed.status = verbs::CompletionStatus::kFlushed;
   for (auto& queue = qp.responder.queue; !queue.empty(); queue.pop()) {
     flushed.wr_id = queue.front().wr_id;
     complete(qp, *qp.recv_cq, flushed);

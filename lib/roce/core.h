@@ -10,6 +10,7 @@
 #include "roce/engine.h"
 #include "roce/memory_table.h"
 #include "roce/qp.h"
+#include "roce/slot_table.h"
 #include "verbs/device.h"
 #include "verbs/ring.h"
 
@@ -22,11 +23,19 @@ enum class ErrorCause : std::uint8_t {
   kResponder,  // a request broke the rules: its NAK still goes out, and there is an AsyncEvent
 };
 
+/// What a datagram's address handle stands for.
+struct AddressHandle {
+  verbs::PdId pd;
+  PathId path;
+  AssociationId association;
+};
+
 struct Core {
   Core(const EngineOptions& o, Random& r)
       : options(o),
         random(r),
         memory(o.pd_max, o.mr_max, o.mw_max, r),
+        address_handles(o.ah_max),
         timers(o.qp_max),
         events(kEventsMax) {}
 
@@ -35,6 +44,7 @@ struct Core {
   EngineOptions options;
   Random& random;
   MemoryTable memory;
+  SlotTable<AddressHandle, verbs::AhId> address_handles;
   verbs::DeviceCounters counters;
   TimerHeap timers;
   boost::intrusive::list<Qp> active;
@@ -46,8 +56,11 @@ struct Core {
   void complete(Qp& qp, Cq& cq, verbs::Completion completion) noexcept;
   /// Moves the QP to ERROR and flushes its queues. Spec: IBA vol. 1 §10.3.1.
   void enter_error(Qp& qp, ErrorCause cause) noexcept;
+  /// A send work request of an unreliable QP failed: the send queue is flushed, receiving goes on.
+  void enter_send_queue_error(Qp& qp) noexcept;
   /// Completes everything outstanding with kFlushed.
   void flush(Qp& qp) noexcept;
+  void flush_send_queue(Qp& qp) noexcept;
   /// To be called when the handling of a packet, timer or call ends: fails a QP that overran its
   /// CQ.
   void settle(Qp& qp) noexcept {

@@ -2,8 +2,10 @@
 // on. Spec: IBA vol. 1 chapters 10 and 11.
 #include "roce/engine.h"
 
+#include <algorithm>
 #include <new>
 
+#include "roce/datagram.h"
 #include "roce/engine_impl.h"
 #include "roce/qp_state.h"
 #include "roce/requester.h"
@@ -137,11 +139,12 @@ Qpn Engine::Impl::random_qpn() noexcept {
 }
 
 Result<Qpn> Engine::create_qp(const verbs::QpOptions& o) noexcept {
-  if (o.type != verbs::QpType::kRc) return failure(Error::kUnsupported);
+  const bool gsi = o.type == verbs::QpType::kGsi;
   if (!is_depth(o.max_send_wr) || !is_depth(o.max_recv_wr)) return failure(Error::kInvalidArgument);
   Cq* send = impl_->find(o.send_cq);
   Cq* recv = impl_->find(o.recv_cq);
   if (send == nullptr || recv == nullptr) return failure(Error::kNotFound);
+  if (gsi && impl_->find(verbs::kGsiQpn) != nullptr) return failure(Error::kExists);
   if (impl_->qps.size() >= impl_->core.options.qp_max) return failure(Error::kNoMemory);
   std::unique_ptr<Qp> qp;
   try {
@@ -150,7 +153,7 @@ Result<Qpn> Engine::create_qp(const verbs::QpOptions& o) noexcept {
     return failure(Error::kNoMemory);
   }
   if (const auto held = impl_->core.memory.hold_pd(o.pd); !held) return failure(held.error());
-  qp->qpn = impl_->random_qpn();
+  qp->qpn = gsi ? verbs::kGsiQpn : impl_->random_qpn();
   ++send->users;
   ++recv->users;
   const Qpn qpn = qp->qpn;
@@ -162,6 +165,7 @@ Result<void> Engine::destroy_qp(Qpn qpn) noexcept {
   Qp* qp = impl_->find(qpn);
   if (qp == nullptr) return failure(Error::kNotFound);
   reset(impl_->core, *qp);
+  std::erase_if(impl_->memberships, [&](const auto& m) { return m.qpn == qpn; });
   --qp->send_cq->users;
   --qp->recv_cq->users;
   impl_->core.memory.drop_pd(qp->pd);
@@ -176,6 +180,7 @@ Result<void> Engine::to_init(Qpn qpn, const verbs::InitAttributes& a) noexcept {
   if (!to) return failure(Error::kInvalidState);
   if ((a.pkey & 0x7fff) == 0) return failure(Error::kInvalidArgument);
   qp->init = a;
+  if (qp->type == verbs::QpType::kGsi) qp->init.qkey = verbs::kGsiQkey;
   qp->state = *to;
   return {};
 }
@@ -207,7 +212,8 @@ Result<void> Engine::to_rts(Qpn qpn, const verbs::RtsAttributes& a) noexcept {
   if (!is_valid(a)) return failure(Error::kInvalidArgument);
   RequesterState& r = qp->requester;
   r.attributes = a;
-  r.next = r.una = r.sent_end = a.sq_psn;
+  // Out of SQE the peer's PSN has not changed, so ours goes on.
+  if (qp->state == QpState::kRtr) r.next = r.una = r.sent_end = a.sq_psn;
   r.retries_left = a.retry_count;
   r.rnr_retries_left = a.rnr_retry;
   qp->state = *to;
@@ -235,7 +241,7 @@ Result<void> Engine::to_reset(Qpn qpn) noexcept {
 Result<verbs::QpStatus> Engine::qp_status(Qpn qpn) const noexcept {
   const Qp* qp = impl_->find(qpn);
   if (qp == nullptr) return failure(Error::kNotFound);
-  return verbs::QpStatus{qp->state, qp->retransmitted_packets, qp->requester.queue.size(),
+  return verbs::QpStatus{qp->type, qp->state, qp->retransmitted_packets, qp->requester.queue.size(),
                          qp->responder.queue.size()};
 }
 
@@ -245,16 +251,64 @@ void Engine::fail_association(AssociationId association) noexcept {
       impl_->core.enter_error(*qp, ErrorCause::kCall);
 }
 
+// ---- datagrams ----
+
+Result<verbs::AhId> Engine::create_ah(verbs::PdId pd, const verbs::AhAttributes& a,
+                                      PathId path) noexcept {
+  verbs::AhId id;
+  if (const auto held = impl_->core.memory.hold_pd(pd); !held) return failure(held.error());
+  AddressHandle* handle = impl_->core.address_handles.allocate(id);
+  if (handle == nullptr) {
+    impl_->core.memory.drop_pd(pd);
+    return failure(Error::kNoMemory);
+  }
+  *handle = {pd, path, a.association};
+  return id;
+}
+
+Result<PathId> Engine::destroy_ah(verbs::AhId id) noexcept {
+  const AddressHandle* handle = impl_->core.address_handles.find(id);
+  if (handle == nullptr) return failure(Error::kNotFound);
+  const PathId path = handle->path;
+  impl_->core.memory.drop_pd(handle->pd);
+  impl_->core.address_handles.release(id);
+  return path;
+}
+
+Result<void> Engine::attach_multicast(Qpn qpn, const IpAddress& group) noexcept {
+  const Qp* qp = impl_->find(qpn);
+  if (qp == nullptr) return failure(Error::kNotFound);
+  if (qp->type != verbs::QpType::kUd || !group.is_multicast())
+    return failure(Error::kInvalidArgument);
+  auto& all = impl_->memberships;
+  if (std::find(all.begin(), all.end(), Impl::Membership{group, qpn}) != all.end())
+    return failure(Error::kExists);
+  if (all.size() == impl_->core.options.multicast_max) return failure(Error::kNoMemory);
+  all.push_back({group, qpn});
+  return {};
+}
+
+Result<void> Engine::detach_multicast(Qpn qpn, const IpAddress& group) noexcept {
+  return std::erase(impl_->memberships, Impl::Membership{group, qpn}) > 0
+             ? Result<void>{}
+             : failure(Error::kNotFound);
+}
+
+bool Engine::hears(const IpAddress& group) const noexcept {
+  return std::any_of(impl_->memberships.begin(), impl_->memberships.end(),
+                     [&](const auto& m) { return m.group == group; });
+}
+
 // ---- work ----
 
 Result<void> Engine::post_send(Qpn qpn, std::span<const verbs::SendWr> wrs) noexcept {
   Core& core = impl_->core;
   Qp* qp = impl_->find(qpn);
   if (qp == nullptr) return failure(Error::kNotFound);
-  const bool dead = qp->state == QpState::kError;
+  const bool dead = qp->state == QpState::kError || qp->state == QpState::kSqe;
   if (!dead && !sends_requests(qp->state)) return failure(Error::kInvalidState);
   for (const verbs::SendWr& wr : wrs)
-    if (const auto ok = requester::validate(*qp, wr); !ok) return ok;
+    if (const auto ok = requester::validate(core, *qp, wr); !ok) return ok;
   if (!dead && wrs.size() > qp->requester.queue.room()) return failure(Error::kFull);
   for (const verbs::SendWr& wr : wrs) {
     if (dead)

@@ -30,6 +30,8 @@ struct EngineOptions {
   std::size_t mw_max = 4096;
   std::size_t cq_max = 1024;
   std::size_t qp_max = 1024;
+  std::size_t ah_max = 1024;
+  std::size_t multicast_max = 256;  // memberships, of all groups together
   /// Packets a requester keeps unacknowledged at most, a QP.
   std::uint32_t window_packets = 256;
 };
@@ -65,6 +67,15 @@ class Engine {
   [[nodiscard]] Result<void> to_error(Qpn qpn) noexcept;
   [[nodiscard]] Result<void> to_reset(Qpn qpn) noexcept;
   [[nodiscard]] Result<verbs::QpStatus> qp_status(Qpn qpn) const noexcept;
+  /// Datagrams of this handle get `path`, which the stack resolved from the same attributes.
+  [[nodiscard]] Result<verbs::AhId> create_ah(verbs::PdId pd, const verbs::AhAttributes& a,
+                                              PathId path) noexcept;
+  /// @return the path, for the stack to let go.
+  [[nodiscard]] Result<PathId> destroy_ah(verbs::AhId ah) noexcept;
+  [[nodiscard]] Result<void> attach_multicast(Qpn qpn, const IpAddress& group) noexcept;
+  [[nodiscard]] Result<void> detach_multicast(Qpn qpn, const IpAddress& group) noexcept;
+  /// True if some QP is attached to `group`.
+  [[nodiscard]] bool hears(const IpAddress& group) const noexcept;
   [[nodiscard]] Result<void> post_send(Qpn qpn, std::span<const verbs::SendWr> wrs) noexcept;
   [[nodiscard]] Result<void> post_recv(Qpn qpn, std::span<const verbs::RecvWr> wrs) noexcept;
   [[nodiscard]] std::size_t poll_cq(verbs::CqId cq, std::span<verbs::Completion> out) noexcept;
@@ -79,7 +90,7 @@ class Engine {
   void expect(const packet::Frame& frame) noexcept;
 
   /// Takes in packets. In: data at BTH, size up to and with the pad (no ICRC, which is verified);
-  /// `association`, `source`, `destination` and `ecn_ce` set. The frames stay the caller's; those
+  /// `association`, `source`, `destination`, `network_size` and `ecn_ce` set. The frames stay the caller's; those
   /// that were dropped have `drop` set and are counted in counters().drops. Acknowledgements and
   /// responses become work for transmit().
   void receive(std::span<packet::Frame* const> frames, Instant now) noexcept;

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "net/bth.h"
+#include "roce/datagram.h"
 #include "roce/engine.h"
 #include "roce/engine_impl.h"
 #include "roce/qp_state.h"
@@ -26,18 +27,26 @@ bool pkey_matches(std::uint16_t packet, std::uint16_t own) noexcept {
          ((packet | own) & 0x8000) != 0;
 }
 
-/// D3: a QP hears its own association alone, and its peer's address alone. The latter also under
-/// protection: what it sends goes to that address, so a peer that speaks from another one could
-/// have us flood a third party (DESIGN §6.7).
+/// D3: a QP hears its own association alone, and its peer's address alone if it is connected. The
+/// latter also under protection: what it sends goes to that address, so a peer that speaks from
+/// another one could have us flood a third party (DESIGN §6.7). QP 1 is everybody's: its user sees in
+/// each completion what a datagram came through.
 Drop check_origin(const Qp& qp, const packet::Frame& frame) noexcept {
+  if (qp.type == verbs::QpType::kGsi) return Drop::kNone;
   if (frame.association != qp.association)
     return frame.association == kClear ? Drop::kNeedsEsp : Drop::kWrongAssociation;
+  if (is_datagram(qp.type)) return Drop::kNone;
   return frame.source == qp.remote_address ? Drop::kNone : Drop::kWrongPeer;
+}
+
+net::Service service_of(verbs::QpType type) noexcept {
+  if (is_datagram(type)) return net::Service::kUd;
+  return type == verbs::QpType::kUc ? net::Service::kUc : net::Service::kRc;
 }
 
 Drop check_packet(const Qp& qp, const net::TransportPacket& packet,
                   const packet::Frame& frame) noexcept {
-  if (packet.row().service != net::Service::kRc) return Drop::kBadOpcode;
+  if (packet.row().service != service_of(qp.type)) return Drop::kBadOpcode;
   const bool hears =
       packet.row().is_request() ? receives_requests(qp.state) : sends_requests(qp.state);
   if (!hears) return Drop::kBadQpState;
@@ -97,11 +106,16 @@ void Engine::Impl::receive_one(packet::Frame& frame, Instant now) noexcept {
   const net::ParsedTransport packet = net::parse_transport(frame.bytes());
   if (!packet) return core.drop(frame, packet.error());
   if (packet->row().service == net::Service::kCnp) return core.drop(frame, Drop::kCnpUnhandled);
+  const bool multicast = packet->bth().dest_qp() == verbs::kMulticastQpn;
+  if (multicast != frame.destination.is_multicast()) return core.drop(frame, Drop::kNoQp);
+  if (multicast) return receive_multicast(*packet, frame);
   Qp* qp = find(packet->bth().dest_qp());
   if (qp == nullptr) return core.drop(frame, Drop::kNoQp);
   if (const Drop reason = check_packet(*qp, *packet, frame); reason != Drop::kNone)
     return core.drop(frame, reason);
-  if (packet->row().is_request())
+  if (is_datagram(qp->type))
+    datagram::receive(core, *qp, *packet, frame);
+  else if (packet->row().is_request())
     responder::receive(core, *qp, *packet, frame);
   else
     requester::receive(core, *qp, *packet, frame, now);
@@ -113,6 +127,28 @@ void Engine::Impl::receive_one(packet::Frame& frame, Instant now) noexcept {
 void Engine::expect(const packet::Frame& frame) noexcept {
   const PrefetchRange range = impl_->placements.predict(frame.bytes());
   if (range.size <= kExpectedMax) prefetch(range);
+}
+
+/// Each member gets the datagram, or counts why not. Spec: IBA vol. 1 §10.5.2.
+void Engine::Impl::receive_multicast(const net::TransportPacket& packet,
+                                     packet::Frame& frame) noexcept {
+  bool delivered = false;
+  Drop reason = Drop::kNoQp;
+  for (const Membership& m : memberships) {
+    if (m.group != frame.destination) continue;
+    Qp& qp = *find(m.qpn);
+    frame.drop = Drop::kNone;
+    if (const Drop refused = check_packet(qp, packet, frame); refused != Drop::kNone)
+      core.drop(frame, refused);
+    else
+      datagram::receive(core, qp, packet, frame);
+    core.settle(qp);
+    delivered = delivered || frame.drop == Drop::kNone;
+    reason = frame.drop;
+  }
+  if (reason == Drop::kNoQp) core.drop(frame, reason);
+  frame.drop = delivered ? Drop::kNone : reason;
+  if (delivered) ++core.counters.rx_packets;
 }
 
 void Engine::receive(std::span<packet::Frame* const> frames, Instant now) noexcept {

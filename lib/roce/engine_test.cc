@@ -177,9 +177,6 @@ void tables_have_limits(void**) {
   for (int i = 0; i < 3; ++i) assert_ok(b.engine.create_cq(1));
   assert_error(b.engine.create_cq(1), Error::kNoMemory);
   assert_error(b.engine.create_cq(0), Error::kInvalidArgument);
-  assert_error(b.engine.create_qp(
-                   {.type = verbs::QpType::kUd, .pd = b.pd, .send_cq = b.cq, .recv_cq = b.cq}),
-               Error::kUnsupported);
 }
 
 void an_association_that_dies_takes_its_qps(void**) {

@@ -1,4 +1,4 @@
-// Qp: what one RC queue pair remembers. Plain state; requester, completer and responder are
+// Qp: what one queue pair remembers. Plain state; requester, completer and responder are
 // functions over it (DESIGN §9: at most 2 KiB a QP, its queues aside).
 #pragma once
 
@@ -107,13 +107,15 @@ struct ResponderState {
 
 struct Qp final : boost::intrusive::list_base_hook<>, TimerNode {
   Qp(const verbs::QpOptions& options, Cq& send, Cq& recv)
-      : pd(options.pd),
+      : type(options.type),
+        pd(options.pd),
         send_cq(&send),
         recv_cq(&recv),
         requester(WorkQueue<SendEntry>(options.max_send_wr)),
         responder(WorkQueue<verbs::RecvWr>(options.max_recv_wr)) {}
 
   Qpn qpn;
+  verbs::QpType type;
   verbs::PdId pd;
   Cq* send_cq;
   Cq* recv_cq;
@@ -134,6 +136,11 @@ struct Qp final : boost::intrusive::list_base_hook<>, TimerNode {
   [[nodiscard]] Accessor accessor() const noexcept { return {qpn, pd, association}; }
 };
 static_assert(sizeof(Qp) <= 2048);
+
+/// Acknowledges what it receives, and keeps what it sends until that is acknowledged.
+[[nodiscard]] inline bool is_reliable(const Qp& qp) noexcept {
+  return qp.type == verbs::QpType::kRc;
+}
 
 /// Packets that a message of `bytes` takes; at least one.
 [[nodiscard]] constexpr std::uint32_t packets_for(std::uint32_t bytes, std::uint32_t mtu) noexcept {

@@ -22,7 +22,8 @@ constexpr auto kTransitions = [] {
       {kToReset, kRtr, kReset},   {kToReset, kRts, kReset},   {kToReset, kSqd, kReset},
       {kToReset, kSqe, kReset},   {kToReset, kError, kReset}, {kFailure, kInit, kError},
       {kFailure, kRtr, kError},   {kFailure, kRts, kError},   {kFailure, kSqd, kError},
-      {kFailure, kSqe, kError},
+      {kFailure, kSqe, kError},   {kToRts, kSqe, kRts},       {kSendFailure, kRts, kSqe},
+      {kSendFailure, kSqd, kSqe},
   });
 }();
 
@@ -68,6 +69,8 @@ std::string_view to_string(QpEvent event) noexcept {
       return "to_reset";
     case QpEvent::kFailure:
       return "failure";
+    case QpEvent::kSendFailure:
+      return "sq_fail";
   }
   return "?";
 }

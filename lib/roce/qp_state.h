@@ -1,8 +1,8 @@
 // The states of a queue pair and what moves it between them, declared once as rows.
 // Spec: IBA vol. 1 §10.3.1 (figure 124) and §11.2.5.2 (allowed transitions).
 //
-// SQD and SQE are states of the specification that no event of ours leads to: SQE exists for UC and
-// UD only, and draining is not offered. They have rows so that they could be left.
+// SQE exists for UC and UD only. SQD is a state of the specification that no event of ours leads to:
+// draining is not offered. It has rows so that it could be left.
 #pragma once
 
 #include <array>
@@ -19,10 +19,12 @@ enum class QpEvent : std::uint8_t {
   kToRts,
   kToError,
   kToReset,
-  kFailure,  // the transport gave up: retries, a NAK, a protocol error, a full completion queue
+  kFailure,      // the transport gave up: retries, a NAK, a protocol error, a full completion queue
+  kSendFailure,  // UC and UD: a send work request completed in error
 };
-inline constexpr std::array kQpEvents = {QpEvent::kToInit,  QpEvent::kToRtr,   QpEvent::kToRts,
-                                         QpEvent::kToError, QpEvent::kToReset, QpEvent::kFailure};
+inline constexpr std::array kQpEvents = {QpEvent::kToInit,     QpEvent::kToRtr,   QpEvent::kToRts,
+                                         QpEvent::kToError,    QpEvent::kToReset, QpEvent::kFailure,
+                                         QpEvent::kSendFailure};
 inline constexpr std::array kQpStates = {
     verbs::QpState::kReset, verbs::QpState::kInit, verbs::QpState::kRtr,  verbs::QpState::kRts,
     verbs::QpState::kSqd,   verbs::QpState::kSqe,  verbs::QpState::kError};

@@ -10,14 +10,14 @@ namespace {
 
 /// The whole table as a reader of IBA vol. 1 §10.3.1 would draw it.
 constexpr std::string_view kTable =
-    "          to_init   to_rtr    to_rts    to_error  to_reset  failure\n"
-    "RESET     INIT      -         -         -         RESET     -\n"
-    "INIT      INIT      RTR       -         ERROR     RESET     ERROR\n"
-    "RTR       -         -         RTS       ERROR     RESET     ERROR\n"
-    "RTS       -         -         -         ERROR     RESET     ERROR\n"
-    "SQD       -         -         -         ERROR     RESET     ERROR\n"
-    "SQE       -         -         -         ERROR     RESET     ERROR\n"
-    "ERROR     -         -         -         ERROR     RESET     -\n";
+    "          to_init   to_rtr    to_rts    to_error  to_reset  failure   sq_fail\n"
+    "RESET     INIT      -         -         -         RESET     -         -\n"
+    "INIT      INIT      RTR       -         ERROR     RESET     ERROR     -\n"
+    "RTR       -         -         RTS       ERROR     RESET     ERROR     -\n"
+    "RTS       -         -         -         ERROR     RESET     ERROR     SQE\n"
+    "SQD       -         -         -         ERROR     RESET     ERROR     SQE\n"
+    "SQE       -         -         RTS       ERROR     RESET     ERROR     -\n"
+    "ERROR     -         -         -         ERROR     RESET     -         -\n";
 
 void append_row(std::string& text, std::string row) {
   while (row.ends_with(' ')) row.pop_back();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "roce/datagram.h"
 #include "roce/packet_builder.h"
 #include "roce/qp_state.h"
 
@@ -97,6 +98,17 @@ bool can_scatter(Core& core, Qp& qp, const SendEntry& e) noexcept {
   return true;
 }
 
+/// UC has the opcodes of RC's SEND and WRITE, 0x20 further. Spec: IBA vol. 1 table 38.
+constexpr Opcode opcode_for(verbs::QpType type, Opcode rc) noexcept {
+  if (type == verbs::QpType::kRc) return rc;
+  const auto row = static_cast<std::uint8_t>(rc);
+  if (type == verbs::QpType::kUc) return static_cast<Opcode>(row + 0x20);
+  return rc == Opcode::kRcSendOnlyWithImm ? Opcode::kUdSendOnlyWithImm : Opcode::kUdSendOnly;
+}
+static_assert(opcode_for(verbs::QpType::kUc, Opcode::kRcSendFirst) == Opcode::kUcSendFirst);
+static_assert(opcode_for(verbs::QpType::kUc, Opcode::kRcWriteOnlyWithImm) ==
+              Opcode::kUcWriteOnlyWithImm);
+
 void build_extended(const SendEntry& e, const net::OpcodeInfo& row, std::uint8_t* p,
                     std::uint64_t offset) noexcept {
   if (row.has(Header::kReth))
@@ -109,7 +121,9 @@ void build_extended(const SendEntry& e, const net::OpcodeInfo& row, std::uint8_t
 
 /// The last packet of a message asks for an acknowledgement; so does every Nth, and one that fills
 /// the window, since nothing could move on otherwise.
-bool asks_for_ack(const Core& core, RequesterState& r, bool ends) noexcept {
+bool asks_for_ack(const Core& core, Qp& qp, bool ends) noexcept {
+  if (!is_reliable(qp)) return false;
+  RequesterState& r = qp.requester;
   const std::uint32_t interval =
       std::clamp<std::uint32_t>(core.options.window_packets / 4, 1, kAckIntervalMax);
   const bool asks =
@@ -128,12 +142,20 @@ void count_sent(Core& core, Qp& qp, std::uint32_t payload) noexcept {
   }
 }
 
-/// Moves the cursor behind `psns` PSNs of the entry, and starts the time-out.
+/// Moves the cursor behind `psns` PSNs of the entry, and starts the time-out. An unreliable QP waits
+/// for nobody: what is sent is done, and a message completes with its last packet (IBA vol. 1
+/// §9.8.1, §9.8.3).
 void advance(Core& core, Qp& qp, const SendEntry& e, std::uint32_t psns, Instant now) noexcept {
   RequesterState& r = qp.requester;
   r.next = r.next + psns;
   if (r.next.since(r.sent_end) > 0) r.sent_end = r.next;
-  if (r.next == e.first_psn + e.packets && psns > 0) ++r.cursor;
+  const bool whole = r.next == e.first_psn + e.packets && psns > 0;
+  if (whole) ++r.cursor;
+  if (!is_reliable(qp)) {
+    r.una = r.next;
+    if (whole) complete_front(core, qp, CompletionStatus::kSuccess);
+    return;
+  }
   if (qp.deadline().is_never() && r.attributes.timeout > 0)
     core.timers.arm(qp, now + ack_timeout(r.attributes.timeout));
 }
@@ -160,17 +182,24 @@ bool build_data(Core& core, Qp& qp, SendEntry& e, packet::Frame& frame, Instant 
   const std::uint64_t offset = std::uint64_t{index} * qp.mtu;
   const auto payload =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(qp.mtu, e.length - offset));
+  const AddressHandle* to = nullptr;
+  if (is_datagram(qp.type) && (to = core.address_handles.find(e.wr.ah)) == nullptr) {
+    e.status = CompletionStatus::kLocalQpOperation;  // destroyed while this waited
+    return false;
+  }
   if (!gather(core, qp, e, offset, payload, frame)) {
     e.status = CompletionStatus::kLocalProtection;
     frame.clear_pieces();
     return false;
   }
-  const net::OpcodeInfo& row = net::info(opcode_of(e, position_of(index, e.packets)));
+  const net::OpcodeInfo& row =
+      net::info(opcode_for(qp.type, opcode_of(e, position_of(index, e.packets))));
   std::uint8_t* p = begin_packet(frame, qp, row, r.next,
                                  {.solicited = row.ends() && e.wr.solicited,
-                                  .ack_req = asks_for_ack(core, r, row.ends()),
+                                  .ack_req = asks_for_ack(core, qp, row.ends()),
                                   .payload = payload});
   build_extended(e, row, p, offset);
+  if (to != nullptr) datagram::address(qp, *to, e.wr, row, p, frame);
   count_sent(core, qp, payload);
   advance(core, qp, e, 1, now);
   return true;
@@ -208,13 +237,30 @@ bool is_known(WrOpcode opcode) noexcept {
   return opcode <= WrOpcode::kLocalInvalidate;
 }
 
+/// What UC has of all that RC has. Spec: IBA vol. 1 table 36.
+bool uc_has(WrOpcode opcode) noexcept {
+  switch (opcode) {
+    case WrOpcode::kSend:
+    case WrOpcode::kSendWithImm:
+    case WrOpcode::kRdmaWrite:
+    case WrOpcode::kRdmaWriteWithImm:
+    case WrOpcode::kBindWindow:
+    case WrOpcode::kLocalInvalidate:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
-Result<void> validate(const Qp& qp, const verbs::SendWr& wr) noexcept {
+Result<void> validate(const Core& core, const Qp& qp, const verbs::SendWr& wr) noexcept {
   if (!is_known(wr.opcode) || wr.sge_count > kSgeMax) return failure(Error::kInvalidArgument);
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < wr.sge_count; ++i) length += wr.sges[i].length;
   if (length > kMessageMaxBytes) return failure(Error::kInvalidArgument);
+  if (qp.type == verbs::QpType::kUc && !uc_has(wr.opcode)) return failure(Error::kInvalidArgument);
+  if (is_datagram(qp.type)) return datagram::validate(core, qp, wr, length);
   if (wr.opcode == WrOpcode::kRdmaRead && qp.requester.attributes.max_rd_atomic == 0)
     return failure(Error::kInvalidArgument);  // it could never be sent
   return {};

@@ -1,5 +1,5 @@
-// Requester and completer of RC: cuts send work requests into packets, and completes them as they
-// are acknowledged. Spec: IBA vol. 1 §9.7.3 (requester), §9.7.5 (acknowledgements), §9.7.6
+// Requester and completer: cuts send work requests into packets, and completes them as they are
+// acknowledged, or of UC and UD as they are sent. Spec: IBA vol. 1 §9.7.3 (requester), §9.7.5 (acknowledgements), §9.7.6
 // (retries).
 //
 // A cursor walks over the send queue. An entry gets its PSNs when the cursor reaches it, so what a
@@ -19,7 +19,8 @@
 namespace h4a::roce::requester {
 
 /// Takes in a work request. @return kInvalidArgument if it is malformed; nothing happened then.
-[[nodiscard]] Result<void> validate(const Qp& qp, const verbs::SendWr& wr) noexcept;
+[[nodiscard]] Result<void> validate(const Core& core, const Qp& qp,
+                                    const verbs::SendWr& wr) noexcept;
 void post(Qp& qp, const verbs::SendWr& wr) noexcept;
 
 /// True if build() would make a packet or execute a local operation.
@@ -35,7 +36,8 @@ void receive(Core& core, Qp& qp, const net::TransportPacket& packet, packet::Fra
 /// The QP's timer fired: a time-out, or the end of an RNR wait.
 void on_timer(Core& core, Qp& qp, Instant now) noexcept;
 
-/// Completes the oldest entry with `status`, then everything else as flushed; the QP is in ERROR.
+/// Completes the oldest entry with `status`, then everything else as flushed. The QP is in ERROR; an
+/// unreliable one is in SQE and its receive queue goes on.
 void fail(Core& core, Qp& qp, verbs::CompletionStatus status) noexcept;
 /// Completes local operations at the front of the queue that were executed, and an entry that
 /// failed.

@@ -5,6 +5,7 @@
 
 #include "roce/packet_builder.h"
 #include "roce/read_resources.h"
+#include "roce/scatter.h"
 
 namespace h4a::roce::responder {
 namespace {
@@ -88,8 +89,19 @@ std::uint32_t received_before(const Request& q) noexcept {
   return q.row.starts() ? 0 : q.r.received;
 }
 
+/// UC: a gap ends the message in progress, whose receive serves the next one; what starts a message
+/// is taken up wherever it stands. Spec: IBA vol. 1 §9.8.2.2.1.
+Step resynchronise(Request& q) noexcept {
+  const bool gap = q.packet.bth().psn() != q.r.expected;
+  q.r.expected = q.packet.bth().psn();
+  if (gap || q.row.starts()) q.r.message = InboundMessage::kNone;
+  if (q.row.starts()) return Step::kOrder;
+  return gap ? Step::kOutOfSequence : Step::kOrder;
+}
+
 /// Spec: IBA vol. 1 §9.7.1 and §9.7.4.1.2.
 Step check_psn(Request& q) noexcept {
+  if (!is_reliable(q.qp)) return resynchronise(q);
   const std::int32_t ahead = q.packet.bth().psn().since(q.r.expected);
   if (ahead < 0) return Step::kDuplicate;
   if (ahead > 0) return Step::kOutOfSequence;
@@ -122,12 +134,6 @@ Step check_receive_slot(Request& q) noexcept {
   return needs && q.r.queue.empty() ? Step::kNotReady : Step::kLength;
 }
 
-std::uint64_t receive_capacity(const verbs::RecvWr& wr) noexcept {
-  std::uint64_t n = 0;
-  for (std::size_t i = 0; i < wr.sge_count; ++i) n += wr.sges[i].length;
-  return n;
-}
-
 /// FIRST and MIDDLE are full, LAST is not empty, ONLY may be. Spec: IBA vol. 1 §9.7.4.1.7.
 bool packet_length_fits(const Request& q) noexcept {
   const std::size_t n = q.payload.size();
@@ -145,7 +151,7 @@ Step check_length(Request& q) noexcept {
   const std::uint64_t total = std::uint64_t{received_before(q)} + q.payload.size();
   // A SEND says nowhere how long it will be; a receive request may have room for more than a message.
   if (is_send(q)) {
-    const std::uint64_t room = std::min(receive_capacity(q.r.queue.front()), kMessageMaxBytes);
+    const std::uint64_t room = std::min(capacity(q.r.queue.front()), kMessageMaxBytes);
     return total <= room ? Step::kKey : Step::kTooLong;
   }
   const std::uint32_t announced = target(q).dma_length;
@@ -175,24 +181,9 @@ Step check_key(Request& q) noexcept {
 }
 
 /// Copies a SEND into the receive work request at the front of the queue.
-bool scatter(Request& q, std::uint64_t offset) noexcept {
+bool place_send(Request& q, std::uint64_t offset) noexcept {
   const verbs::RecvWr& wr = q.r.queue.front();
-  Bytes data = q.payload;
-  for (std::size_t i = 0; i < wr.sge_count && !data.empty(); ++i) {
-    const verbs::Sge& sge = wr.sges[i];
-    if (offset >= sge.length) {
-      offset -= sge.length;
-      continue;
-    }
-    const auto n = std::min<std::uint64_t>(data.size(), sge.length - offset);
-    std::uint8_t* to = q.core.memory.local(q.r.local, q.qp.pd, sge.lkey, sge.address + offset, n,
-                                           Access::kLocalWrite);
-    if (to == nullptr) return false;
-    std::memcpy(to, data.data(), n);
-    data = data.subspan(n);
-    offset = 0;
-  }
-  return data.empty();
+  return scatter({q.core.memory, q.r.local, q.qp.pd}, {wr.sges, wr.sge_count}, offset, q.payload);
 }
 
 void place_write(Request& q, std::uint64_t address) noexcept {
@@ -253,7 +244,7 @@ Step execute(Request& q) noexcept {
     q.r.remote.rkey = reth.rkey;
   }
   if (is_send(q)) {
-    if (!scatter(q, q.r.received)) return Step::kLocalFault;
+    if (!place_send(q, q.r.received)) return Step::kLocalFault;
   } else {
     place_write(q, reth.virtual_address + q.r.received);
   }
@@ -266,7 +257,7 @@ Step execute(Request& q) noexcept {
 
 /// ACKs are coalesced: one for all that was executed when the QP's turn to transmit comes.
 Step acknowledge(Request& q) noexcept {
-  if (q.packet.bth().ack_req()) q.r.ack_pending = true;
+  if (q.packet.bth().ack_req() && is_reliable(q.qp)) q.r.ack_pending = true;
   return Step::kDone;
 }
 
@@ -304,18 +295,38 @@ Step not_ready(Request& q) noexcept {
   return Step::kDone;
 }
 
+/// UC: no verdict of a packet is told to anyone. The rest of its message is dropped like it, and the
+/// receive that it used waits for the next one. Spec: IBA vol. 1 §9.8.2.2, table 58.
+Step drop_message(Request& q, Step verdict) noexcept {
+  Drop reason = Drop::kInvalidRequest;
+  if (verdict == Step::kNotReady) reason = Drop::kNoReceive;
+  if (verdict == Step::kTooLong) reason = Drop::kReceiveTooShort;
+  if (verdict == Step::kBadKey) reason = Drop::kRemoteAccess;
+  if (!q.row.starts() && q.r.message == InboundMessage::kNone) reason = Drop::kMessageBroken;
+  q.core.drop(q.frame, reason);
+  q.r.message = InboundMessage::kNone;
+  q.r.expected = q.packet.bth().psn() + 1;
+  return Step::kDone;
+}
+
 /// The QP is in ERROR afterwards; the NAK is still sent, behind responses that precede it.
 Step refuse(Request& q, Step verdict) noexcept {
   const Verdict& v = *std::find_if(std::begin(kVerdicts), std::end(kVerdicts),
                                    [&](const Verdict& row) { return row.step == verdict; });
   q.core.drop(q.frame, v.drop);
-  report(q, v.syndrome);
+  if (is_reliable(q.qp)) report(q, v.syndrome);
   if (v.status != CompletionStatus::kSuccess) complete_receive(q, v.status);
   q.core.enter_error(q.qp, ErrorCause::kResponder);
   return Step::kDone;
 }
 
+bool is_verdict(Step step) noexcept {
+  return step == Step::kOutOfSequence || step == Step::kNotReady || step == Step::kBadRequest ||
+         step == Step::kTooLong || step == Step::kBadKey;
+}
+
 Step take(Request& q, Step step) noexcept {
+  if (!is_reliable(q.qp) && is_verdict(step)) return drop_message(q, step);
   switch (step) {
     case Step::kPsn:
       return check_psn(q);

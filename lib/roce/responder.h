@@ -1,6 +1,6 @@
-// Responder of RC: takes requests through named steps, in the order of the specification, and keeps
+// Responder of RC and UC: takes requests through named steps, in the order of the specification, and keeps
 // what has to be sent back. Spec: IBA vol. 1 §9.7.4 (responder), figure 86 and table 57 (its
-// errors).
+// errors), §9.8.2 (UC, which says nothing back and drops what does not fit).
 #pragma once
 
 #include "net/bth.h"

@@ -96,6 +96,7 @@ class Bench {
     std::uint8_t rnr_retry = 7;
     std::uint32_t window_packets = 256;
     std::uint32_t cq_depth = 256;
+    verbs::QpType type = verbs::QpType::kRc;
   };
 
   Bench() : Bench(Options{}) {}
@@ -114,7 +115,7 @@ class Bench {
     pd = engine.alloc_pd().value();
     cq = engine.create_cq(o.cq_depth).value();
     region = engine.register_memory(pd, memory.data(), memory.size(), kAllRights, kClear).value();
-    qpn = engine.create_qp({.pd = pd, .send_cq = cq, .recv_cq = cq}).value();
+    qpn = engine.create_qp({.type = o.type, .pd = pd, .send_cq = cq, .recv_cq = cq}).value();
     connect();
   }
 

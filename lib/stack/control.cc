@@ -22,12 +22,6 @@ using packet::Frame;
 
 constexpr std::size_t kSolicitationsPerTurn = 8;
 
-// RFC 2464 §7: the group's MAC address holds its last four bytes.
-MacAddress multicast_mac(const IpAddress& group) noexcept {
-  const auto& b = group.bytes();
-  return MacAddress({0x33, 0x33, b[12], b[13], b[14], b[15]});
-}
-
 void write_ether(Frame* frame, const MacAddress& to, const MacAddress& from,
                  net::EtherType type) noexcept {
   net::EtherFields f;
@@ -149,8 +143,9 @@ Drop Stack::handle_ndp(Frame* frame, const net::PacketView& view, Instant now) n
   a.is_solicited = !probe;
   const IpAddress destination = probe ? net::all_nodes_group() : view.source;
   frame->reset(kFrameHeadroomBytes);
-  std::uint8_t* message = write_ndp_headers(frame, probe ? multicast_mac(destination) : to, mac_,
-                                            target, destination, net::kNeighbourMessageSizeMax);
+  std::uint8_t* message =
+      write_ndp_headers(frame, probe ? net::multicast_mac(destination) : to, mac_, target,
+                        destination, net::kNeighbourMessageSizeMax);
   (void)net::build_neighbour_advertisement(message, a, target, destination);
   queue(frame);
   return Drop::kNone;
@@ -176,7 +171,7 @@ void Stack::send_solicitation(const IpAddress& target) noexcept {
     net::build(frame->append(net::ArpView::kSize), net::arp_request(mac_, source, target));
   } else {
     const IpAddress group = net::solicited_node_group(target);
-    std::uint8_t* message = write_ndp_headers(frame, multicast_mac(group), mac_, source, group,
+    std::uint8_t* message = write_ndp_headers(frame, net::multicast_mac(group), mac_, source, group,
                                               net::kNeighbourMessageSizeMax);
     (void)net::build_neighbour_solicitation(message, target, mac_, source, group);
   }

@@ -12,6 +12,7 @@ namespace {
 
 // Headers of the largest RDMA packet that carries payload: UDP, BTH, RETH, immediate, and the ICRC.
 constexpr std::size_t kRoceOverhead = 8 + 12 + 16 + 4 + 4;
+constexpr std::uint8_t kPriorityMax = 7;
 constexpr std::uint16_t kPathMtus[] = {4096, 2048, 1024, 512, 256};
 
 }  // namespace
@@ -79,17 +80,22 @@ Result<void> Stack::to_init(Qpn qpn, const verbs::InitAttributes& a) noexcept {
 }
 
 Result<void> Stack::to_rtr(Qpn qpn, const verbs::RtrAttributes& a) noexcept {
-  auto path = resolve_path(a);
-  if (!path) return failure(path.error());
-  auto id = paths_.add(*path);
-  if (!id) {
-    neighbours_.release(path->next_hop);
-    return failure(id.error());
-  }
+  const auto status = engine_.qp_status(qpn);
+  if (!status) return failure(status.error());
+  if (verbs::is_datagram(status->type)) return to_rtr_datagram(qpn, a);
+  if (a.remote_address.is_multicast() ||
+      a.path_mtu > max_path_mtu(a.association != kClear, !a.local_address.is_v4()))
+    return failure(Error::kInvalidArgument);
+  const auto id = add_path({.local_address = a.local_address,
+                            .remote_address = a.remote_address,
+                            .hop_limit = a.hop_limit,
+                            .traffic_class = a.traffic_class,
+                            .priority = a.priority,
+                            .association = a.association});
+  if (!id) return failure(id.error());
   auto done = engine_.to_rtr(qpn, a, *id);
   if (!done) {
-    paths_.remove(*id);
-    neighbours_.release(path->next_hop);
+    remove_path(*id);
     return done;
   }
   forget_path(qpn);  // of an earlier life of this QP
@@ -97,12 +103,50 @@ Result<void> Stack::to_rtr(Qpn qpn, const verbs::RtrAttributes& a) noexcept {
   return {};
 }
 
-Result<Path> Stack::resolve_path(const verbs::RtrAttributes& a) noexcept {
-  const auto ours = [&](const IpAddress& ip) { return is_ours(ip); };
-  const bool v6 = !a.local_address.is_v4();
-  if (!ours(a.local_address) || ours(a.remote_address) ||
+// A datagram QP has no path of its own: address handles have them.
+Result<void> Stack::to_rtr_datagram(Qpn qpn, const verbs::RtrAttributes& a) noexcept {
+  if (a.association != kClear && associations_.find(a.association) == nullptr)
+    return failure(Error::kNotFound);
+  if (a.path_mtu > max_path_mtu(a.association != kClear, false))
+    return failure(Error::kInvalidArgument);
+  return engine_.to_rtr(qpn, a, PathId());
+}
+
+Result<verbs::AhId> Stack::create_ah(verbs::PdId pd, const verbs::AhAttributes& a) noexcept {
+  const auto path = add_path(a);
+  if (!path) return failure(path.error());
+  auto ah = engine_.create_ah(pd, a, *path);
+  if (!ah) remove_path(*path);
+  return ah;
+}
+
+Result<void> Stack::destroy_ah(verbs::AhId ah) noexcept {
+  const auto path = engine_.destroy_ah(ah);
+  if (!path) return failure(path.error());
+  remove_path(*path);
+  return {};
+}
+
+Result<void> Stack::attach_multicast(Qpn qpn, const IpAddress& group) noexcept {
+  return engine_.attach_multicast(qpn, group);
+}
+
+Result<void> Stack::detach_multicast(Qpn qpn, const IpAddress& group) noexcept {
+  return engine_.detach_multicast(qpn, group);
+}
+
+Result<PathId> Stack::add_path(const verbs::AhAttributes& a) noexcept {
+  const auto path = resolve_path(a);
+  if (!path) return failure(path.error());
+  auto id = paths_.add(*path);
+  if (!id && !path->remote.is_multicast()) neighbours_.release(path->next_hop);
+  return id;
+}
+
+Result<Path> Stack::resolve_path(const verbs::AhAttributes& a) noexcept {
+  if (!is_ours(a.local_address) || is_ours(a.remote_address) ||
       a.local_address.is_v4() != a.remote_address.is_v4() || a.remote_address.is_unspecified() ||
-      a.remote_address.is_multicast() || a.path_mtu > max_path_mtu(a.association != kClear, v6))
+      a.priority > kPriorityMax)
     return failure(Error::kInvalidArgument);
   if (a.association != kClear) {
     const auto* association = associations_.find(a.association);
@@ -111,29 +155,36 @@ Result<Path> Stack::resolve_path(const verbs::RtrAttributes& a) noexcept {
         association->options.remote_address != a.remote_address)
       return failure(Error::kInvalidArgument);
   }
-  IpAddress next_hop = a.remote_address;
-  if (interface_for(next_hop) == nullptr) {
-    const auto gateway = std::find_if(gateways_.begin(), gateways_.end(), [&](const IpAddress& g) {
-      return g.is_v4() == next_hop.is_v4() && interface_for(g) != nullptr;
-    });
-    if (gateway == gateways_.end()) return failure(Error::kInvalidArgument);
-    next_hop = *gateway;
-  }
   Path path;
   path.local = a.local_address;
   path.remote = a.remote_address;
   path.association = a.association;
   path.traffic_class = a.traffic_class;
   path.hop_limit = a.hop_limit;
-  if (!neighbours_.acquire(next_hop, path.next_hop)) return failure(Error::kNoMemory);
+  path.priority = a.priority;
+  if (path.remote.is_multicast()) return path;
+  const auto next_hop = next_hop_to(path.remote);
+  if (!next_hop) return failure(next_hop.error());
+  if (!neighbours_.acquire(*next_hop, path.next_hop)) return failure(Error::kNoMemory);
   return path;
+}
+
+Result<IpAddress> Stack::next_hop_to(const IpAddress& destination) const noexcept {
+  if (interface_for(destination) != nullptr) return destination;
+  for (const IpAddress& g : gateways_)
+    if (g.is_v4() == destination.is_v4() && interface_for(g) != nullptr) return g;
+  return failure(Error::kInvalidArgument);
+}
+
+void Stack::remove_path(PathId id) noexcept {
+  if (!paths_[id].remote.is_multicast()) neighbours_.release(paths_[id].next_hop);
+  paths_.remove(id);
 }
 
 void Stack::forget_path(Qpn qpn) noexcept {
   const auto it = path_of_qp_.find(qpn.value());
   if (it == path_of_qp_.end()) return;
-  neighbours_.release(paths_[it->second].next_hop);
-  paths_.remove(it->second);
+  remove_path(it->second);
   path_of_qp_.erase(it);
 }
 

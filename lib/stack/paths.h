@@ -1,4 +1,5 @@
-// Paths: how packets of a QP leave: addresses, next hop, protection. A QP in RTR or later holds one.
+// Paths: how packets leave: addresses, next hop, protection. A connected QP in RTR or later holds one, and
+// so does each address handle.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,10 @@ struct Path {
   IpAddress local;
   IpAddress remote;
   AssociationId association;
-  Neighbours::Index next_hop = 0;
+  Neighbours::Index next_hop = 0;  // not of a multicast group: its MAC address is known
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
+  std::uint8_t priority = 0;  // 802.1Q; 0: no tag
   bool used = false;
 };
 

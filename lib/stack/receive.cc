@@ -67,7 +67,9 @@ Drop Stack::classify_ip(Frame* frame, const net::PacketView& view, Instant now, 
                         Batch& roce) noexcept {
   if (view.protocol == net::IpProtocol::kIcmpv6 && view.ip_version == 6)
     return handle_icmpv6(frame, view, now);
-  if (!is_ours(view.destination)) return Drop::kBadAddress;
+  if (!is_ours(view.destination) &&
+      !(view.destination.is_multicast() && engine_.hears(view.destination)))
+    return Drop::kBadAddress;
   frame->source = view.source;
   frame->destination = view.destination;
   frame->ecn_ce = view.ecn() == net::Ecn::kCongestionExperienced;
@@ -82,6 +84,7 @@ Drop Stack::classify_ip(Frame* frame, const net::PacketView& view, Instant now, 
       roce.add(frame);
       return Drop::kNone;
     case net::IpProtocol::kIcmp:
+      if (view.destination.is_multicast()) return Drop::kBadAddress;
       return handle_icmp(frame, view);
     default:
       return Drop::kUnknownIpProtocol;
@@ -115,7 +118,9 @@ Drop Stack::enter_transport(Frame* frame) noexcept {
       net::icrc_in_place(frame->bytes().subspan(l3, icrc_at - l3), frame->transport_offset - l3);
   if (computed != net::load_icrc(frame->data() + icrc_at)) return Drop::kBadIcrc;
   frame->truncate(icrc_at);
-  frame->trim_front(frame->transport_offset + net::UdpView::kSize);
+  const std::size_t bth = frame->transport_offset + net::UdpView::kSize;
+  frame->network_size = static_cast<std::uint8_t>(bth - l3);
+  frame->trim_front(bth);
   return Drop::kNone;
 }
 

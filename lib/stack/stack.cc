@@ -12,7 +12,7 @@ Stack::Stack(packet::Port& port, const StackOptions& options, Random& random)
       engine_(options.engine, random),
       associations_(options.association_max, random),
       neighbours_(options.neighbour_max),
-      paths_(options.engine.qp_max) {
+      paths_(options.engine.qp_max + options.engine.ah_max) {
   path_of_qp_.reserve(options.engine.qp_max);
   events_.reserve(kEventMax);
 }

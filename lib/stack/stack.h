@@ -93,6 +93,11 @@ class Stack final : public verbs::Device {
   [[nodiscard]] Result<void> to_error(Qpn qpn) noexcept override;
   [[nodiscard]] Result<void> to_reset(Qpn qpn) noexcept override;
   [[nodiscard]] Result<verbs::QpStatus> qp_status(Qpn qpn) const noexcept override;
+  [[nodiscard]] Result<verbs::AhId> create_ah(verbs::PdId pd,
+                                              const verbs::AhAttributes& a) noexcept override;
+  [[nodiscard]] Result<void> destroy_ah(verbs::AhId ah) noexcept override;
+  [[nodiscard]] Result<void> attach_multicast(Qpn qpn, const IpAddress& group) noexcept override;
+  [[nodiscard]] Result<void> detach_multicast(Qpn qpn, const IpAddress& group) noexcept override;
   [[nodiscard]] Result<void> post_send(Qpn qpn,
                                        std::span<const verbs::SendWr> wrs) noexcept override;
   [[nodiscard]] Result<void> post_recv(Qpn qpn,
@@ -153,7 +158,11 @@ class Stack final : public verbs::Device {
   void report_limits(AssociationId id, Associations::Association& a) noexcept;
 
   // device.cc
-  [[nodiscard]] Result<Path> resolve_path(const verbs::RtrAttributes& a) noexcept;
+  [[nodiscard]] Result<void> to_rtr_datagram(Qpn qpn, const verbs::RtrAttributes& a) noexcept;
+  [[nodiscard]] Result<PathId> add_path(const verbs::AhAttributes& a) noexcept;
+  [[nodiscard]] Result<Path> resolve_path(const verbs::AhAttributes& a) noexcept;
+  [[nodiscard]] Result<IpAddress> next_hop_to(const IpAddress& destination) const noexcept;
+  void remove_path(PathId id) noexcept;
   void forget_path(Qpn qpn) noexcept;
   void raise(const verbs::AsyncEvent& event) noexcept;
 

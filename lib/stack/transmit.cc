@@ -23,7 +23,11 @@ void prepend_link_header(Frame* frame, const MacAddress& to, const MacAddress& f
   f.destination = to;
   f.source = from;
   f.type = v4 ? net::EtherType::kIpv4 : net::EtherType::kIpv6;
-  net::build(frame->prepend(net::EtherView::kSize), f);
+  if (frame->priority > 0) {  // a priority tag: VLAN 0 (IEEE 802.1Q §6.9)
+    f.tag_count = 1;
+    f.tags[0].priority = frame->priority;
+  }
+  net::build(frame->prepend(net::header_size(f)), f);
 }
 
 }  // namespace
@@ -127,7 +131,11 @@ void Stack::report_limits(AssociationId id, Associations::Association& a) noexce
 
 void Stack::queue_on_link(Frame* frame, const Path& path, Instant now) noexcept {
   if (frame->size() > port_.mtu()) return drop(frame, Drop::kMtuTooSmall);
-  if (const MacAddress* mac = neighbours_.resolve(path.next_hop, now)) {
+  frame->priority = path.priority;
+  if (path.remote.is_multicast()) {
+    prepend_link_header(frame, net::multicast_mac(path.remote), mac_);
+    queue(frame);
+  } else if (const MacAddress* mac = neighbours_.resolve(path.next_hop, now)) {
     prepend_link_header(frame, *mac, mac_);
     queue(frame);
   } else if (!neighbours_.hold(path.next_hop, frame)) {

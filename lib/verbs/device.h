@@ -30,6 +30,7 @@ struct DeviceCounters {
 };
 
 struct QpStatus {
+  QpType type = QpType::kRc;
   QpState state = QpState::kReset;
   std::uint64_t retransmitted_packets = 0;
   std::uint32_t send_queue_used = 0;  // work requests not yet completed
@@ -85,6 +86,30 @@ class Device {
   /// Back to RESET: queues are emptied without completions.
   [[nodiscard]] virtual Result<void> to_reset(Qpn qpn) noexcept = 0;
   [[nodiscard]] virtual Result<QpStatus> qp_status(Qpn qpn) const noexcept = 0;
+
+  // ---- datagrams ----
+
+  /// An address for datagrams from QPs of `pd`. Homes that have no datagrams: kUnsupported.
+  /// @return kInvalidArgument if local_address is none of the device's, the families differ, or no
+  /// route leads to remote_address; kNoMemory.
+  [[nodiscard]] virtual Result<AhId> create_ah(PdId, const AhAttributes&) noexcept {
+    return failure(Error::kUnsupported);
+  }
+  /// Work requests that name it and were not sent yet fail with kLocalQpOperation.
+  [[nodiscard]] virtual Result<void> destroy_ah(AhId) noexcept {
+    return failure(Error::kUnsupported);
+  }
+
+  /// Datagrams to `group` (with kMulticastQpn) are received by this datagram QP too, until it is
+  /// detached or destroyed. Each attached QP that has a receive gets a copy; none comes back to the
+  /// sender's own device. Nothing is announced on the link: no MLD, no IGMP.
+  /// @return kInvalidArgument unless it is a datagram QP and a multicast address, kExists, kNoMemory.
+  [[nodiscard]] virtual Result<void> attach_multicast(Qpn, const IpAddress&) noexcept {
+    return failure(Error::kUnsupported);
+  }
+  [[nodiscard]] virtual Result<void> detach_multicast(Qpn, const IpAddress&) noexcept {
+    return failure(Error::kUnsupported);
+  }
 
   // ---- work ----
 

@@ -21,8 +21,23 @@ using PdId = StrongId<struct PdTag, std::uint32_t>;
 using MrId = StrongId<struct MrTag, std::uint32_t>;
 using MwId = StrongId<struct MwTag, std::uint32_t>;
 using CqId = StrongId<struct CqTag, std::uint32_t>;
+using AhId = StrongId<struct AhTag, std::uint32_t>;
 
-enum class QpType : std::uint8_t { kRc, kUc, kUd };
+/// kGsi is QP 1, for management datagrams: a kUd with fixed number and Q_Key. Spec: IBA vol. 1 §13.5.
+enum class QpType : std::uint8_t { kRc, kUc, kUd, kGsi };
+[[nodiscard]] constexpr bool is_datagram(QpType t) noexcept {
+  return t == QpType::kUd || t == QpType::kGsi;
+}
+
+inline constexpr Qpn kGsiQpn{1};
+inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;
+/// Where a datagram for a multicast group goes. Spec: IBA vol. 1 §9.4.2.
+inline constexpr Qpn kMulticastQpn{0xff'ffff};
+/// In a datagram work request: send the queue pair's own Q_Key. Spec: IBA vol. 1 §10.2.5.
+inline constexpr std::uint32_t kOwnQkey = 0x8000'0000;
+/// Bytes in front of each received datagram: the IPv6 header, or 20 undefined bytes and the IPv4
+/// header. Spec: IBA vol. 1 §11.4.1.2, annex A17.4.5.
+inline constexpr std::size_t kGrhBytes = 40;
 
 /// Spec: IBA vol. 1 §10.3.1.
 enum class QpState : std::uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kError };
@@ -73,6 +88,16 @@ struct WindowStatus {
   bool by_peer = false;
 };
 
+/// Where datagrams go and how. Spec: IBA vol. 1 §11.2.2.1.
+struct AhAttributes {
+  IpAddress local_address{};   // one of the stack's own
+  IpAddress remote_address{};  // of a host or of a multicast group
+  std::uint8_t hop_limit = 64;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t priority = 0;    // 802.1Q, 0..7; 0: no tag
+  AssociationId association{};  // kClear: in the clear
+};
+
 struct Sge {
   std::uint64_t address = 0;
   std::uint32_t length = 0;
@@ -103,6 +128,10 @@ struct SendWr {
   Rkey invalidate_rkey;   // kSendWithInvalidate (the peer's key), kLocalInvalidate (ours)
   std::uint64_t remote_address = 0;  // RDMA
   Rkey rkey;  // RDMA: the peer's key. kBindWindow: the new key, from fresh_rkey()
+  // Datagrams: where this one goes. `remote_qkey` with kOwnQkey in it stands for the QP's own.
+  AhId ah;
+  Qpn remote_qpn;
+  std::uint32_t remote_qkey = 0;
   // kBindWindow: `window` gets [bind_address, +bind_length) of `region`, for this QP alone.
   MwId window;
   MrId region;
@@ -156,13 +185,20 @@ struct Completion {
   std::uint32_t byte_len = 0;  // receives and reads: bytes placed, pad excluded
   std::uint32_t imm = 0;
   Rkey invalidated_rkey;
+  // Received datagrams: who sent it, and the first kGrhBytes of the buffer tell from where
+  // (verbs/datagram.h makes the address of a reply from it); byte_len counts them.
+  Qpn source_qpn;
+  std::uint16_t pkey = 0;
+  bool has_grh = false;
+  bool grh_is_ipv4 = false;   // the IPv4 header is in the last 20 of those bytes
+  AssociationId association;  // that it came through
 };
 
 struct QpOptions {
   QpType type = QpType::kRc;
-  PdId pd;
-  CqId send_cq;
-  CqId recv_cq;
+  PdId pd{};
+  CqId send_cq{};
+  CqId recv_cq{};
   std::uint32_t max_send_wr = 64;
   std::uint32_t max_recv_wr = 64;
 };
@@ -171,27 +207,30 @@ struct QpOptions {
 struct InitAttributes {
   Access access = Access::kNone;  // which remote rights this QP honours at all
   std::uint16_t pkey = 0xffff;
+  std::uint32_t qkey = 0;  // kUd: what a datagram for this QP must carry
 };
 
-/// INIT → RTR: the responder can receive.
+/// INIT → RTR: the responder can receive. Of a datagram QP only `path_mtu`, the longest datagram that
+/// it sends, and `association` matter.
 struct RtrAttributes {
-  IpAddress local_address;  // one of the stack's own
-  IpAddress remote_address;
-  Qpn remote_qpn;
-  Psn rq_psn;                            // the peer's starting PSN
+  IpAddress local_address{};  // one of the stack's own
+  IpAddress remote_address{};
+  Qpn remote_qpn{};
+  Psn rq_psn{};                          // the peer's starting PSN
   std::uint16_t path_mtu = 1024;         // 256, 512, 1024, 2048 or 4096 payload bytes
   std::uint8_t max_dest_rd_atomic = 16;  // RDMA READs we serve at a time
   std::uint8_t min_rnr_timer = 12;       // code of the RNR NAK timer table; 12 is 0.64 ms
   std::uint8_t hop_limit = 64;
   std::uint8_t traffic_class = 0;
+  std::uint8_t priority = 0;  // 802.1Q, 0..7; 0: no tag
   /// kClear: packets travel in the clear. Otherwise they leave through this association, and a packet
   /// that did not come through it is dropped and counted (DESIGN D3).
-  AssociationId association;
+  AssociationId association{};
 };
 
 /// RTR → RTS: the requester can send.
 struct RtsAttributes {
-  Psn sq_psn;
+  Psn sq_psn{};
   std::uint8_t timeout = 14;        // local ACK timeout, 4.096 µs × 2^timeout; 0 waits for ever
   std::uint8_t retry_count = 7;     // transport retries, 0..7
   std::uint8_t rnr_retry = 7;       // RNR retries, 0..6; 7 is for ever
