@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "drivers_glue/dpdk/eal.h"
 #include "drivers_glue/dpdk/port.h"
+#include "net/ether.h"
 
 namespace h4a::apps {
 namespace {
@@ -18,9 +19,13 @@ constexpr Duration kSpin = Duration::us(100);
 constexpr Duration kTimedSleepMax = Duration::us(200);
 constexpr Duration kDescriptorSleepMax = Duration::ms(10);
 
-bool parse_addresses(const HostArguments& arguments, stack::StackOptions& options,
-                     std::string& error) {
+bool parse_addresses(const HostArguments& arguments, const MacAddress& mac,
+                     stack::StackOptions& options, std::string& error) {
   for (const std::string& text : arguments.ips) {
+    if (text == "link-local") {
+      options.addresses.push_back({net::link_local_address(mac), 64});
+      continue;
+    }
     const auto ip = IpInterface::parse(text);
     if (!ip) {
       error =
@@ -93,7 +98,7 @@ bool Host::open_capture(const HostArguments& arguments, std::string& error) {
 
 bool Host::open_stack(const HostArguments& arguments, std::string& error) {
   stack::StackOptions options;
-  if (!parse_addresses(arguments, options, error)) return false;
+  if (!parse_addresses(arguments, top_->mac(), options, error)) return false;
   stack_ = std::make_unique<stack::Stack>(*top_, options, random_);
   const bool v6 = !options.addresses.front().address.is_v4();
   if (stack_->max_path_mtu(true, v6) == 0) {

@@ -20,9 +20,10 @@ void add_host_arguments(CLI::App& command, HostArguments& a) {
       ->check(refuse_ring)
       ->type_name("PORT");
   command
-      .add_option("--ip", a.ips,
-                  "Address of this stack on the port, with prefix, e.g. 10.99.0.1/24; "
-                  "may be given more than once")
+      .add_option(
+          "--ip", a.ips,
+          "Address of this stack on the port, with prefix, e.g. 10.99.0.1/24, or link-local "
+          "for the IPv6 address of its MAC address; may be given more than once")
       ->required()
       ->type_name("ADDR/N");
   command.add_option("--gateway", a.gateways, "Router for addresses that are not on-link")

@@ -6,6 +6,7 @@
 
 #include "apps/bench.h"
 #include "apps/get.h"
+#include "apps/pingpong.h"
 #include "apps/replay.h"
 #include "apps/report.h"
 #include "apps/serve.h"
@@ -35,6 +36,8 @@ int run(int argc, char** argv) {
   add_replay_command(app, replay, exit_code);
   BenchOptions bench;
   add_bench_command(app, bench);
+  PingpongArguments pingpong;
+  add_pingpong_command(app, pingpong);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -44,6 +47,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("serve")) return run_serve(serve);
   if (app.got_subcommand("get")) return run_get(get);
   if (app.got_subcommand("bench")) return run_bench(bench);
+  if (app.got_subcommand("pingpong")) return run_pingpong(pingpong);
   return exit_code;
 }
 
