@@ -47,8 +47,9 @@ class HostileWorld {
   static constexpr std::size_t kSinkSize = 600;
   static constexpr std::uint8_t kPattern = 0xa5;
 
-  HostileWorld()
-      : random_(11),
+  explicit HostileWorld(verbs::QpType type = verbs::QpType::kRc)
+      : type_(type),
+        random_(11),
         engine_(
             {.pd_max = 1, .mr_max = 2, .mw_max = 1, .cq_max = 1, .qp_max = 1, .window_packets = 8},
             random_),
@@ -62,10 +63,15 @@ class HostileWorld {
                                    Access::kLocalWrite | Access::kWindowBind, kClear)
                   .value();
     qpn_ = engine_
-               .create_qp(
-                   {.pd = pd_, .send_cq = cq_, .recv_cq = cq_, .max_send_wr = 16, .max_recv_wr = 4})
+               .create_qp({.type = type_,
+                           .pd = pd_,
+                           .send_cq = cq_,
+                           .recv_cq = cq_,
+                           .max_send_wr = 16,
+                           .max_recv_wr = 4})
                .value();
     window_ = engine_.alloc_window(pd_).value().id;
+    ah_ = engine_.create_ah(pd_, {}, PathId()).value();
     revive();
   }
 
@@ -110,7 +116,9 @@ class HostileWorld {
   /// Brings the QP to RTS with a freshly bound window, whatever it died of.
   void revive() {
     must(engine_.to_reset(qpn_).has_value());
-    must(engine_.to_init(qpn_, {.access = verbs::Access::kRemoteWrite | verbs::Access::kRemoteRead})
+    must(engine_
+             .to_init(qpn_, {.access = verbs::Access::kRemoteWrite | verbs::Access::kRemoteRead,
+                             .qkey = kQkey})
              .has_value());
     verbs::RtrAttributes rtr;
     rtr.remote_qpn = Qpn(0x55);
@@ -122,6 +130,12 @@ class HostileWorld {
     rts.sq_psn = Psn(kSqPsn);
     rts.timeout = 4;
     must(engine_.to_rts(qpn_, rts).has_value());
+    received_ = 0;
+    completed_ = 0;
+    posted_ = 0;
+    if (!verbs::is_datagram(type_)) bind();
+  }
+  void bind() {
     rkey_ = engine_.fresh_rkey(window_).value();
     verbs::SendWr w;
     w.opcode = verbs::WrOpcode::kBindWindow;
@@ -133,8 +147,6 @@ class HostileWorld {
     w.rkey = rkey_;
     must(engine_.post_send(qpn_, {&w, 1}).has_value());
     transmit();
-    received_ = 0;
-    completed_ = 0;
     posted_ = 1;
   }
   void post(ByteSource& in) {
@@ -145,6 +157,9 @@ class HostileWorld {
     w.sge_count = 1;
     w.sges[0] = {at(kSink), in.below(static_cast<std::uint32_t>(kSinkSize) + 1), region_.lkey};
     w.wr_id = 1;
+    w.ah = ah_;
+    w.remote_qpn = Qpn(0x55);
+    w.remote_qkey = kQkey;
     const auto posted = engine_.post_send(qpn_, {&w, 1});
     if (posted) ++posted_;
   }
@@ -165,9 +180,17 @@ class HostileWorld {
       pool_.release(std::span(out).first(n));
     }
   }
+  /// Any row; if it does not fit an unreliable QP, mostly the next one that does.
+  [[nodiscard]] const net::OpcodeInfo& row(ByteSource& in) const {
+    std::size_t i = in.below(net::kOpcodeTable.size());
+    if (type_ == verbs::QpType::kRc || in.u8() % 8 == 0) return net::kOpcodeTable[i];
+    const auto fits = type_ == verbs::QpType::kUc ? net::Service::kUc : net::Service::kUd;
+    while (net::kOpcodeTable[i].service != fits) i = (i + 1) % net::kOpcodeTable.size();
+    return net::kOpcodeTable[i];
+  }
   /// A packet near what is expected: opcode, PSN, key, address and length each may be off.
   void receive(ByteSource& in) {
-    const net::OpcodeInfo& row = net::kOpcodeTable[in.below(net::kOpcodeTable.size())];
+    const net::OpcodeInfo& row = this->row(in);
     packet::Frame* f = pool_.allocate_one();
     std::uint8_t* p = f->append(row.header_length());
     for (std::size_t i = 0; i < row.header_length(); ++i) p[i] = 0;
@@ -185,6 +208,10 @@ class HostileWorld {
     if (bth.pad_count > 0) std::memset(f->append(bth.pad_count), 0, bth.pad_count);
     if (in.u8() % 16 == 0 && f->size() > 0)
       f->data()[in.below(static_cast<std::uint32_t>(f->size()))] ^= in.u8();
+    if (verbs::is_datagram(type_)) {  // IPv4 and UDP, in front
+      std::memset(f->data() - 28, 0x45, 28);
+      f->network_size = 28;
+    }
     engine_.receive({&f, 1}, now_);
     if (row.is_request() && f->drop == Drop::kNone) ++received_;
     pool_.release_one(f);
@@ -199,6 +226,9 @@ class HostileWorld {
       constexpr std::uint8_t kinds[] = {0x1f, 0x1f, 0x1f, 0x60, 0x21, 0x62, 0x40, 0x7f};
       net::Aeth{kinds[in.u8() % 8], Msn()}.build(p + row.offset(Header::kAeth));
     }
+    if (row.has(Header::kDeth))
+      net::Deth{in.u8() % 8 == 0 ? kQkey ^ 1 : kQkey, Qpn(0x55)}.build(p +
+                                                                       row.offset(Header::kDeth));
     if (row.has(Header::kIeth)) net::Ieth{key(in)}.build(p + row.offset(Header::kIeth));
   }
   std::uint64_t address(ByteSource& in) const {
@@ -260,9 +290,11 @@ class HostileWorld {
     H4A_ASSERT(std::memcmp(&memory_[from], &memory_[from + 1], to - from - 1) == 0);
   }
 
+  static constexpr std::uint32_t kQkey = 0x1234;
   static constexpr std::uint32_t kRqPsn = 0xfffff0;
   static constexpr std::uint32_t kSqPsn = 0xfffffa;
 
+  verbs::QpType type_;
   SeededRandom random_;
   Engine engine_;
   packet::HeapFramePool pool_;
@@ -272,6 +304,7 @@ class HostileWorld {
   verbs::CqId cq_;
   verbs::MemoryRegion region_;
   verbs::MwId window_;
+  verbs::AhId ah_;
   Rkey rkey_;
   Qpn qpn_;
   std::uint32_t received_ = 0;

@@ -93,7 +93,7 @@ Protection protect(World& world, EspSuite suite) {
   return p;
 }
 
-Pair connect_rc(World& world, const PairOptions& options, const Protection& protection) {
+Pair connect_pair(World& world, const PairOptions& options, const Protection& protection) {
   Pair pair;
   for (std::size_t i = 0; i < 2; ++i) {
     stack::Stack& host = world.host(i);
@@ -101,6 +101,7 @@ Pair connect_rc(World& world, const PairOptions& options, const Protection& prot
     e.pd = must(host.alloc_pd());
     e.cq = must(host.create_cq(4 * options.queue_depth));
     verbs::QpOptions qp;
+    qp.type = options.type;
     qp.pd = e.pd;
     qp.send_cq = qp.recv_cq = e.cq;
     qp.max_send_wr = qp.max_recv_wr = options.queue_depth;

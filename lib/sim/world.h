@@ -16,9 +16,9 @@ namespace h4a::sim {
 
 struct WorldOptions {
   std::uint64_t seed = 1;
-  LinkOptions link;
+  LinkOptions link{};
   bool ipv6 = false;
-  roce::EngineOptions engine;
+  roce::EngineOptions engine{};
 };
 
 class World {
@@ -62,13 +62,14 @@ struct Protection {
 };
 [[nodiscard]] Protection protect(World& world, EspSuite suite = EspSuite::kAesGcm128);
 
-/// A connected RC pair with its objects, one at each host.
+/// A connected pair with its objects, one at each host.
 struct Endpoint {
   verbs::PdId pd;
   verbs::CqId cq;
   Qpn qpn;
 };
 struct PairOptions {
+  verbs::QpType type = verbs::QpType::kRc;  // or kUc
   std::uint16_t path_mtu = 1024;
   std::uint32_t queue_depth = 64;
   verbs::Access access = verbs::Access::kRemoteRead | verbs::Access::kRemoteWrite;
@@ -82,7 +83,11 @@ struct PairOptions {
 struct Pair {
   Endpoint of_host[2];
 };
-[[nodiscard]] Pair connect_rc(World& world, const PairOptions& options,
-                              const Protection& protection = {});
+[[nodiscard]] Pair connect_pair(World& world, const PairOptions& options,
+                                const Protection& protection = {});
+[[nodiscard]] inline Pair connect_rc(World& world, const PairOptions& options,
+                                     const Protection& protection = {}) {
+  return connect_pair(world, options, protection);
+}
 
 }  // namespace h4a::sim
