@@ -67,6 +67,11 @@ class ScriptedServer {
       static_cast<void>(::send(fd, script_.answer.data(), script_.answer.size(), MSG_NOSIGNAL));
     } else {
       talk_tls(fd, pem);
+      // What the client still sends, left unread, would make the end a reset, and hide the alert.
+      char rest[4096];
+      ::shutdown(fd, SHUT_WR);
+      while (::recv(fd, rest, sizeof(rest), 0) > 0) {
+      }
     }
     ::close(fd);
   }
