@@ -160,9 +160,8 @@ void rc_plays(void**) {
 void rc_plays_in_spite_of_loss(void**) {
   play({.loss = 0.02});
 }
-// A first message longer than what waits for a neighbour's address (64 packets) would be lost.
 void uc_plays(void**) {
-  for (const std::uint32_t size : {1U, 4096U, 50'000U})
+  for (const std::uint32_t size : {1U, 4096U, 100'000U})
     for (const bool ipv6 : {false, true}) play({.type = QpType::kUc, .size = size, .ipv6 = ipv6});
 }
 void ud_plays(void**) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/intrusive/list.hpp>
+#include <vector>
 
 #include "base/random.h"
 #include "base/timer_heap.h"
@@ -37,6 +38,7 @@ struct Core {
         memory(o.pd_max, o.mr_max, o.mw_max, r),
         address_handles(o.ah_max),
         timers(o.qp_max),
+        held_since(o.qp_max + o.ah_max),
         events(kEventsMax) {}
 
   static constexpr std::uint32_t kEventsMax = 256;
@@ -47,9 +49,19 @@ struct Core {
   SlotTable<AddressHandle, verbs::AhId> address_handles;
   verbs::DeviceCounters counters;
   TimerHeap timers;
-  boost::intrusive::list<Qp> active;
+  /// A QP is in one of these lists or none; it may be erased from either by its iterator.
+  using QpList = boost::intrusive::list<Qp, boost::intrusive::constant_time_size<false>>;
+  QpList active;
+  QpList held;                            // those that would send, but their path is held
+  std::vector<std::uint32_t> held_since;  // by path: the round of holding in which it was held
+  std::uint32_t holding_round = 1;
   verbs::Ring<verbs::AsyncEvent> events;
 
+  /// A datagram QP has many paths, so none holds it.
+  [[nodiscard]] bool is_held(const Qp& qp) const noexcept {
+    return !verbs::is_datagram(qp.type) && qp.path.value() < held_since.size() &&
+           held_since[qp.path.value()] == holding_round;
+  }
   /// Puts the QP in line for transmit(), if it has something to send.
   void update_active(Qp& qp) noexcept;
   /// Writes a completion. If the queue is full: an event once, and the QP is marked to fail.

@@ -104,6 +104,12 @@ class Engine {
   [[nodiscard]] std::size_t transmit(packet::FramePool& pool, std::span<packet::Frame*> out,
                                      Instant now) noexcept;
 
+  /// Connected QPs of `path` send nothing more until resume_paths(): its neighbour is being asked for, and
+  /// only so many frames can wait meanwhile.
+  void hold_path(PathId path) noexcept;
+  /// All paths are free again.
+  void resume_paths() noexcept;
+
   /// Handles timers that are due. Call it once a turn.
   void run_timers(Instant now) noexcept;
   /// When run_timers() has something to do next; Instant::never() if nothing is pending.

@@ -19,7 +19,10 @@ struct Engine::Impl {
     qps.reserve(options.qp_max);
     memberships.reserve(options.multicast_max);
   }
-  ~Impl() { core.active.clear(); }
+  ~Impl() {
+    core.active.clear();
+    core.held.clear();
+  }
 
   Core core;
   PlacementPredictor placements;

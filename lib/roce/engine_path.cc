@@ -164,10 +164,25 @@ std::size_t Engine::transmit(packet::FramePool& pool, std::span<packet::Frame*> 
   while (n < out.size() && !core.active.empty() && supply.peek(out.size() - n) != nullptr) {
     Qp& qp = core.active.front();
     core.active.pop_front();
+    if (core.is_held(qp)) {
+      core.held.push_back(qp);
+      continue;
+    }
     n += run_turn(core, qp, supply, out.subspan(n, std::min(kTurnPackets, out.size() - n)), now);
     core.update_active(qp);
   }
   return n;
+}
+
+void Engine::hold_path(PathId path) noexcept {
+  Core& core = impl_->core;
+  if (path.value() < core.held_since.size()) core.held_since[path.value()] = core.holding_round;
+}
+
+void Engine::resume_paths() noexcept {
+  Core& core = impl_->core;
+  ++core.holding_round;
+  core.active.splice(core.active.end(), core.held);
 }
 
 void Engine::run_timers(Instant now) noexcept {

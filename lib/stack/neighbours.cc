@@ -178,7 +178,11 @@ std::size_t Neighbours::due_solicitations(std::span<IpAddress> out, Instant now)
 
 Instant Neighbours::next_deadline() const noexcept {
   Instant first = Instant::never();
-  for (const Index i : busy_) first = std::min(first, entries_[i].next_try);
+  for (const Index i : busy_) {
+    const Entry& e = entries_[i];
+    const bool decided = e.pending_count > 0 && e.state != State::kIncomplete;
+    first = std::min(first, decided ? Instant{} : e.next_try);
+  }
   return first;
 }
 

@@ -64,6 +64,7 @@ class Neighbours {
 
   /// Addresses to ask for now; and again later, each time after twice as long. @return how many.
   [[nodiscard]] std::size_t due_solicitations(std::span<IpAddress> out, Instant now) noexcept;
+  /// When the next solicitation is due, or a neighbour's fate; at once if frames wait in vain or are ready.
   [[nodiscard]] Instant next_deadline() const noexcept;
 
   [[nodiscard]] std::size_t size() const noexcept { return by_ip_.size(); }

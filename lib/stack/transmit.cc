@@ -138,7 +138,9 @@ void Stack::queue_on_link(Frame* frame, const Path& path, Instant now) noexcept 
   } else if (const MacAddress* mac = neighbours_.resolve(path.next_hop, now)) {
     prepend_link_header(frame, *mac, mac_);
     queue(frame);
-  } else if (!neighbours_.hold(path.next_hop, frame)) {
+  } else if (neighbours_.hold(path.next_hop, frame)) {
+    engine_.hold_path(frame->path);
+  } else {
     drop(frame, Drop::kNoNeighbour);
   }
 }
@@ -152,6 +154,7 @@ void Stack::release_pending() noexcept {
     queue(frames[i]);
   }
   const std::size_t expired = neighbours_.take_expired(frames);
+  if (ready + expired > 0) engine_.resume_paths();
   for (std::size_t i = 0; i < expired; ++i) drop(frames[i], Drop::kNoNeighbour);
 }
 
