@@ -18,9 +18,10 @@ die() {
 }
 
 # configure DIR [MESON OPTIONS]: makes a build directory, or makes it anew if an interrupted run left it broken.
-# Ninja itself reconfigures when a meson.build changes.
+# Ninja itself reconfigures when a meson.build changes. Links with lld where it is there, the quickest of the linkers.
 configure() {
   local dir=$1
+  ! command -v ld.lld > /dev/null || export CXX_LD=${CXX_LD:-lld}
   shift
   [ -f "$dir/build.ninja" ] && return 0
   [ ! -d "$dir" ] || rm -rf "$dir"
