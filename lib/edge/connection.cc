@@ -209,7 +209,10 @@ AuthInfo Connection::auth_info() const {
 }
 
 void Connection::offer() {
-  half_open_ = site_->half_open.admit(source_, steady_now());
+  half_open_ = site_->half_open.admit(
+      source_,
+      identity_key(client_subject_, field(http::field::authorization), field(http::field::cookie)),
+      steady_now());
   if (!half_open_) {
     ++site_->count.offers_refused;
     return respond(429, {}, {});

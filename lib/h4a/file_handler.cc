@@ -8,6 +8,9 @@
 
 namespace h4a::http {
 
+/// How far ahead of the reader the disk is asked to be: a few chunks.
+constexpr std::uint64_t kReadAheadBytes = std::uint64_t{1} << 20;
+
 /// A part of an open file. Lives in the handler's pool.
 class FileHandler::FileBody final : public BodySource {
  public:
@@ -15,11 +18,14 @@ class FileHandler::FileBody final : public BodySource {
     owner_ = &owner;
     file_.emplace(std::move(file));
     range_ = range;
+    wanted_ = 0;
+    look_ahead(0);
   }
   [[nodiscard]] bool in_use() const noexcept { return file_.has_value(); }
 
   [[nodiscard]] std::uint64_t size() const noexcept override { return range_.length; }
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableBytes out) noexcept override {
+    look_ahead(offset + out.size());
     const auto n = file_->read(range_.first + offset, out);
     const bool whole = n && *n == out.size();
     // With the last octet: are all of them of one version?
@@ -31,9 +37,19 @@ class FileHandler::FileBody final : public BodySource {
   void release() noexcept override { file_.reset(); }
 
  private:
+  // In steps of half the distance, so that not each chunk costs a call.
+  void look_ahead(std::uint64_t at) noexcept {
+    const std::uint64_t until = std::min(at + kReadAheadBytes, range_.length);
+    const bool small_step = until < range_.length && until - wanted_ < kReadAheadBytes / 2;
+    if (until <= wanted_ || small_step) return;
+    file_->will_need(range_.first + wanted_, until - wanted_);
+    wanted_ = until;
+  }
+
   FileHandler* owner_ = nullptr;
   std::optional<File> file_;
   ByteRange range_;
+  std::uint64_t wanted_ = 0;  // of the range, asked of the disk so far
 };
 
 namespace {

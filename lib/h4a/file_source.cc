@@ -173,6 +173,13 @@ Result<std::size_t> File::read(std::uint64_t offset, MutableBytes out) const noe
   return done;
 }
 
+void File::will_need(std::uint64_t offset, std::uint64_t length) const noexcept {
+  if (offset >= size_) return;
+  static_cast<void>(::posix_fadvise(fd_.get(), static_cast<off_t>(offset),
+                                    static_cast<off_t>(std::min(length, size_ - offset)),
+                                    POSIX_FADV_WILLNEED));
+}
+
 bool File::unchanged() const noexcept {
   struct stat st = {};
   return ::fstat(fd_.get(), &st) == 0 && static_cast<std::uint64_t>(st.st_size) == size_ &&

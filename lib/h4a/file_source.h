@@ -73,6 +73,9 @@ class File {
 
   /// Fills `out` from `offset` on. @return octets read, fewer only at the end of the file; kIo.
   [[nodiscard]] Result<std::size_t> read(std::uint64_t offset, MutableBytes out) const noexcept;
+  /// Says that [offset, offset + length) is read next, so that the disk begins now and a later read() need
+  /// not wait. Does not wait itself.
+  void will_need(std::uint64_t offset, std::uint64_t length) const noexcept;
   /// Maps the whole file. @return kNoMemory (no address space, or more mappings than the guard
   /// holds), kInvalidState if the file is empty, kIo.
   [[nodiscard]] Result<FileMapping> map() const noexcept;
