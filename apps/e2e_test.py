@@ -7,6 +7,7 @@ memif needs no privileges. veth makes two network namespaces and needs root, or 
 locked memory; where they are not to be had it is skipped as a whole. Everything is in a temporary folder, and only
 processes that were started here are ended.
 """
+import concurrent.futures
 import filecmp
 import glob
 import json
@@ -311,9 +312,58 @@ def hostile_offers_are_refused(server):
     get(server, "4097", "--require-h4a")
 
 
+def an_offer():
+    """What a client of ours offers, as it came to an endpoint that refuses it."""
+    seen = []
+
+    def refuse(request):
+        seen.append(request)
+        return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+    get(Endpoint(refuse), "1", code=3)
+    offer = next(request.partition(b"\r\n\r\n")[2] for request in seen if request.startswith(b"POST"))
+    assert offer[4:8] == b"H4AO", seen
+    return offer
+
+
+def post_offers(server, offer, sources, **headers):
+    """One offer from each address, all at once. @return the statuses"""
+    host, port = server.https.rsplit(":", 1)
+    context = ssl.create_default_context(cafile=path("cert.pem"))
+
+    def post(source):
+        connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=30, source_address=(source, 0))
+        connection.request("POST", "/.well-known/h4a", offer, {"Content-Type": "application/vnd.h4a.offer", **headers})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        return list(pool.map(post, sources))
+
+
+def offers_that_nobody_confirms(_):
+    """Of one address, of one client with many, and of many: each meets its limit, the last one that of the server."""
+    server = Server()
+    offer = an_offer()
+    floods = [("one address", ["127.0.0.2"] * 48, {}, 429),
+              ("one client", ["127.0.1.%d" % n for n in range(1, 49)], {"Authorization": "Bearer same"}, 429),
+              ("many clients", ["127.0.2.%d" % n for n in range(1, 129)], {}, 503)]
+    for name, sources, headers, status in floods:
+        begin = time.monotonic()
+        statuses = post_offers(server, offer, sources, **headers)
+        assert set(statuses) == {200, status}, (name, statuses)
+        if status == 429 and time.monotonic() - begin < 5:  # until then none expires
+            assert statuses.count(200) == 16, (name, statuses)
+        if status == 429:
+            assert get(server, "4097", "--require-h4a")["protocol"] == "h4a"
+    assert get(server, "4097")["size"] == 4097  # over HTTPS, but for those that have expired
+    time.sleep(6)
+    assert get(server, "4097", "--require-h4a")["protocol"] == "h4a"
+    server.stop()
+
+
 MEMIF = [sizes, ranges_end_where_chunks_do, over_ipv6, a_killed_client_leaves_nothing, a_response_cut_short_is_no_file,
          no_tls_is_no_certificate, sessions_end_and_others_go_on, a_client_has_its_share_of_sessions,
-         hostile_offers_are_refused,
+         hostile_offers_are_refused, offers_that_nobody_confirms,
          faults_do_no_harm, capture_and_keys_are_right, other_statuses, a_dead_path_falls_back, the_disk_is_full,
          a_wrong_certificate_is_refused, many_one_after_the_other, a_second_server_leaves_the_first_alone,
          a_killed_server_ends_the_client]
