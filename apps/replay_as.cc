@@ -84,7 +84,7 @@ PlayReport play_as(const std::vector<RecordedPacket>& packets, const IpAddress& 
   Conversations found = conversations_of(packets, host);
   PlayReport report;
   report.left_out = std::move(found.left_out);
-  for (const Conversation& c : found.rc) report.conversations.push_back(play(c));
+  for (const Conversation& c : found.all) report.conversations.push_back(play(c));
   return report;
 }
 

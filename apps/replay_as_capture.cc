@@ -38,7 +38,9 @@ std::size_t kinship(const Flow& in, const Flow& out) {
 }
 
 Conversation merge(const IpAddress& host, const IpAddress& peer, const Flow* in, const Flow* out) {
-  Conversation c{host, peer, in != nullptr ? in->to : Qpn{}, out != nullptr ? out->to : Qpn{}, {}};
+  const net::Service service = (in != nullptr ? in : out)->packets.front()->packet().row().service;
+  Conversation c{
+      service, host, peer, in != nullptr ? in->to : Qpn{}, out != nullptr ? out->to : Qpn{}, {}};
   for (const Flow* flow : {in, out})
     if (flow != nullptr)
       c.packets.insert(c.packets.end(), flow->packets.begin(), flow->packets.end());
@@ -76,19 +78,6 @@ void pair(const IpAddress& host, const IpAddress& peer, Flows in, Flows out,
   for (const auto& [number, flow] : out) result.push_back(merge(host, peer, nullptr, &flow));
 }
 
-std::string_view service_name(net::Service service) noexcept {
-  switch (service) {
-    case net::Service::kRc:
-      return "RC";
-    case net::Service::kUc:
-      return "UC";
-    case net::Service::kUd:
-      return "UD";
-    default:
-      return "CNP";
-  }
-}
-
 }  // namespace
 
 std::vector<RecordedPacket> read_packets(Bytes file, EspOpener& opener,
@@ -109,19 +98,29 @@ std::vector<RecordedPacket> read_packets(Bytes file, EspOpener& opener,
 Conversations conversations_of(const std::vector<RecordedPacket>& packets, const IpAddress& host) {
   Conversations result;
   std::map<IpAddress, std::pair<Flows, Flows>> by_peer;
+  std::map<std::uint32_t, Conversation> datagrams;  // by the host's number
   for (const RecordedPacket& p : packets) {
     const bool in = p.destination == host;
     if (!in && p.source != host) continue;
-    const net::Service service = p.packet().row().service;
-    if (service != net::Service::kRc) {
-      ++result.left_out[service_name(service)];
+    const net::TransportPacket packet = p.packet();
+    if (packet.row().service == net::Service::kCnp) {
+      ++result.left_out["CNP"];
+      continue;
+    }
+    if (packet.row().service == net::Service::kUd) {
+      const Qpn own = in ? packet.bth().dest_qp() : packet.deth().source_qp;
+      Conversation& c = datagrams[own.value()];
+      if (c.packets.empty())
+        c = {net::Service::kUd, host, in ? p.source : p.destination, own, Qpn{}, {}};
+      c.packets.push_back(&p);
       continue;
     }
     auto& [flows_in, flows_out] = by_peer[in ? p.source : p.destination];
     add(in ? flows_in : flows_out, p);
   }
   for (auto& [peer, flows] : by_peer)
-    pair(host, peer, std::move(flows.first), std::move(flows.second), result.rc);
+    pair(host, peer, std::move(flows.first), std::move(flows.second), result.all);
+  for (auto& [number, c] : datagrams) result.all.push_back(std::move(c));
   return result;
 }
 

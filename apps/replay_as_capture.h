@@ -1,4 +1,5 @@
-// The RoCE packets of a capture, sorted into conversations: a queue pair of one host and its peer's.
+// The RoCE packets of a capture, sorted into conversations: a queue pair of one host and its peer's, or a
+// datagram queue pair of the host and everybody it talks to.
 //
 // A packet names the queue pair it goes to, but not the one it comes from. Which of the numbers that a
 // host receives on belongs to which of the numbers it sends to is found by the PSNs: an acknowledgement
@@ -37,8 +38,10 @@ struct RecordedPacket {
 [[nodiscard]] std::vector<RecordedPacket> read_packets(Bytes file, EspOpener& opener,
                                                        std::optional<net::CaptureFault>& fault);
 
-/// What went between a queue pair of `host` and one of `peer`, in the order of the capture.
+/// What went between a queue pair of `host` and one of `peer`, in the order of the capture. Of a datagram
+/// queue pair `peer` is the first of several, and `remote` is 0.
 struct Conversation {
+  net::Service service = net::Service::kRc;
   IpAddress host;
   IpAddress peer;
   Qpn own;     // number of the host's queue pair; 0 if nothing was sent to it
@@ -49,7 +52,7 @@ struct Conversation {
 };
 
 struct Conversations {
-  std::vector<Conversation> rc;
+  std::vector<Conversation> all;
   /// Packets of the host that are not replayed, by the name of their service.
   std::map<std::string_view, std::uint64_t> left_out;
 };

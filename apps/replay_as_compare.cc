@@ -73,6 +73,10 @@ std::vector<FieldDifference> compare_packets(const net::TransportPacket& recorde
   if (both(Header::kAtomicEth)) compare_atomic(recorded.atomic_eth(), ours.atomic_eth(), c);
   if (both(Header::kAtomicAckEth))
     c.field("original", recorded.atomic_ack_eth().original, ours.atomic_ack_eth().original);
+  if (both(Header::kDeth)) {
+    c.field("qkey", recorded.deth().qkey, ours.deth().qkey);
+    c.field("source_qp", recorded.deth().source_qp.value(), ours.deth().source_qp.value());
+  }
   if (both(Header::kImmDt)) c.field("imm", recorded.imm().value, ours.imm().value);
   if (both(Header::kIeth))
     c.field("invalidate_rkey", recorded.ieth().rkey.value(), ours.ieth().rkey.value());

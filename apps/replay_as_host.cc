@@ -133,7 +133,8 @@ class HostPlayer {
       result_.obstacle = "the memory that the peer reached is too large";
       return false;
     }
-    if (!sink_.map(kSinkBytes) || !inbox_.map(facts_.inbound_bytes)) return false;
+    if (!sink_.map(kSinkBytes) || !inbox_.map(facts_.inbound_bytes + verbs::kGrhBytes))
+      return false;
     const auto sink = register_local(sink_.bytes());
     const auto inbox = register_local(inbox_.bytes());
     if (!sink || !inbox) return false;
@@ -146,8 +147,15 @@ class HostPlayer {
     return engine_.register_memory(pd_, bytes.data(), bytes.size(), Access::kLocalWrite, kClear);
   }
 
+  [[nodiscard]] verbs::QpType qp_type() const noexcept {
+    if (c_.service == net::Service::kUc) return verbs::QpType::kUc;
+    if (c_.service == net::Service::kRc) return verbs::QpType::kRc;
+    return c_.own == verbs::kGsiQpn ? verbs::QpType::kGsi : verbs::QpType::kUd;
+  }
+
   bool set_up_qp() {
     verbs::QpOptions o;
+    o.type = qp_type();
     o.pd = pd_;
     o.send_cq = o.recv_cq = cq_;
     o.max_send_wr = o.max_recv_wr = kQueueDepth;
@@ -185,6 +193,7 @@ class HostPlayer {
       if (n == 0) break;
       for (packet::Frame* f : std::span(frames).first(n)) {
         f->flatten();
+        if (c_.service == net::Service::kUd) name_source(f->bytes());
         keep({frame_, {f->bytes().begin(), f->bytes().end()}});
       }
       pool_.release(std::span(frames).first(n));
@@ -192,6 +201,15 @@ class HostPlayer {
     std::array<verbs::Completion, 64> completions;
     while (engine_.poll_cq(cq_, completions) > 0) {
     }
+  }
+
+  /// A datagram tells who sent it: the recorded host's number takes the place of ours.
+  void name_source(MutableBytes bytes) {
+    const auto p = net::parse_transport(bytes);
+    if (!p || !p->row().has(Header::kDeth)) return;
+    net::Deth deth = p->deth();
+    deth.source_qp = c_.own;
+    deth.build(&bytes[p->row().offset(Header::kDeth)]);
   }
 
   void keep(OurPacket ours) {
@@ -228,7 +246,7 @@ class HostPlayer {
     }
     std::memcpy(frame->append(recorded.bytes.size()), recorded.bytes.data(), recorded.bytes.size());
     translate(p, frame->bytes());
-    frame->source = c_.peer;
+    frame->source = recorded.source;
     frame->destination = c_.host;
     packet::Frame* const frames[] = {frame};
     engine_.receive(frames, now_);
@@ -373,6 +391,13 @@ class HostPlayer {
     const Reach reach = reach_of(first);
     wr.remote_address = reach.address;
     wr.rkey = reach.rkey;
+    if (first.row().has(Header::kDeth)) {
+      wr.remote_qpn = first.bth().dest_qp();
+      wr.remote_qkey = first.deth().qkey;
+      const auto ah = address_handle(m.first->destination);
+      if (!ah) return failure(ah.error());
+      wr.ah = *ah;
+    }
     if (wr.opcode == WrOpcode::kRdmaRead) {
       set_sge(wr, sink_.bytes().data(), first.reth().dma_length, sink_lkey_);
       return wr;
@@ -384,6 +409,16 @@ class HostPlayer {
     if (!region) return failure(region.error());
     set_sge(wr, data, static_cast<std::uint32_t>(m.payload.size()), region->lkey);
     return wr;
+  }
+
+  Result<verbs::AhId> address_handle(const IpAddress& remote) {
+    if (const auto it = handles_.find(remote); it != handles_.end()) return it->second;
+    verbs::AhAttributes a;
+    a.local_address = c_.host;
+    a.remote_address = remote;
+    const auto ah = engine_.create_ah(pd_, a, PathId{});
+    if (ah) handles_.emplace(remote, *ah);
+    return ah;
   }
 
   static void set_sge(verbs::SendWr& wr, const std::uint8_t* data, std::uint32_t size, Lkey lkey) {
@@ -482,6 +517,7 @@ class HostPlayer {
   verbs::PdId pd_;
   verbs::CqId cq_;
   Qpn qpn_;
+  std::map<IpAddress, verbs::AhId> handles_;  // of a datagram queue pair
   Lkey sink_lkey_;
   Lkey inbox_lkey_;
 

@@ -6,6 +6,8 @@
 // when the host repeats itself without being asked to, the engine's next timer fires. So the clock is
 // virtual and no time is compared.
 //
+// Of UC and UD only what the host sends can be compared: nothing is answered.
+//
 // Memory of the host is what the capture shows of it: what it answered to a READ or an atomic, it had.
 #pragma once
 

@@ -262,7 +262,7 @@ void flows_find_each_other(void**) {
     packets.push_back(p);
   }
   const Conversations found = conversations_of(packets, r.host(0));
-  assert_int_equal(found.rc.size(), 2);
+  assert_int_equal(found.all.size(), 2);
   assert_true(found.left_out.empty());
   assert_int_equal(hosts_of(packets).size(), 2);
 }

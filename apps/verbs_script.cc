@@ -1,12 +1,14 @@
 // The commands. Numbers are C literals, or @OFF: the 64-bit number at OFF of the local buffer.
 //
-//   open  type=rc gid=1 mtu=1024 buf=1048576 psn=0x1000 depth=64 rnr=12 rights=rw qp_rights=rw
+//   open  type=rc|uc|ud gid=1 mtu=1024 buf=1048576 psn=0x1000 qkey=0x11111111 depth=64 rnr=12
+//         rights=rwa qp_rights=rwa
 //         -> prints "local qpn= psn= gid= rkey= addr= len="
 //         gid is 1 for the first IPv4 address, 2 for the first IPv6 address, 0 for the link-local one;
 //         rights are those of the memory and of the QP: r(ead), w(rite), a(tomic), - for none
 //   connect qpn= psn= gid= rkey= addr= timeout=14 retry=7 rnr_retry=7 rd=4 hop=64 tos=0
 //   recv  off= len= n=1 sges=1
-//   send  off= len= [imm=] [inv=RKEY] [fence=1] [solicited=1] [sges=N]
+//         a datagram has 40 bytes in front of it
+//   send  off= len= [imm=] [inv=RKEY] [fence=1] [solicited=1] [sges=N] [qkey=]
 //   write off= roff= len= [imm=] [rkey=] [sges=N]
 //   read  off= roff= len= [rkey=] [sges=N]
 //   mw    off= len= at= rights=rw   bind a type 2 memory window, put its rkey at `at`, print it
@@ -115,13 +117,17 @@ bool VerbsScript::dispatch(const ScriptLine& line) {
 bool VerbsScript::open(const ScriptLine& line) {
   if (open_) return fail("close comes first;");
   const std::string_view type = line.text("type", "rc");
-  if (type != "rc") return fail("this type of queue pair;");
+  if (type != "rc" && type != "uc" && type != "ud") return fail("this type of queue pair;");
+  type_ = type == "rc"   ? verbs::QpType::kRc
+          : type == "uc" ? verbs::QpType::kUc
+                         : verbs::QpType::kUd;
   const IpAddress* address = address_at(device_.addresses(), number(line, "gid", 1));
   if (address == nullptr) return fail("finding an address for this gid;");
   address_ = *address;
   path_mtu_ = static_cast<std::uint16_t>(number(line, "mtu", 1024));
   psn_ = Psn(static_cast<std::uint32_t>(number(line, "psn", 0x1000)));
   rnr_timer_ = static_cast<std::uint8_t>(number(line, "rnr", 12));
+  qkey_ = number32(line, "qkey", 0x11111111);
   next_id_ = 1;
   if (!buffer_.map(number(line, "buf", 1 << 20))) return fail("allocation");
   open_ = make_objects(line);
@@ -154,7 +160,8 @@ bool VerbsScript::make_objects(const ScriptLine& line) {
   region_ = *region;
   qpn_ = *qpn;
   verbs::InitAttributes init;
-  init.access = rights(line.text("qp_rights", "rw"));
+  init.access = rights(line.text("qp_rights", type_ == verbs::QpType::kRc ? "rwa" : "w"));
+  init.qkey = qkey_;
   return check(device_.to_init(qpn_, init), "to INIT");
 }
 
@@ -162,12 +169,13 @@ bool VerbsScript::connect(const ScriptLine& line) {
   const auto remote = IpAddress::parse(line.text("gid", ""));
   if (!remote) return fail("gid");
   remote_address_ = number(line, "addr", 0);
-  remote_rkey_ = Rkey(static_cast<std::uint32_t>(number(line, "rkey", 0)));
+  remote_rkey_ = Rkey(number32(line, "rkey", 0));
+  remote_qpn_ = Qpn(number32(line, "qpn", 0));
   const auto reads = static_cast<std::uint8_t>(number(line, "rd", 4));
   verbs::RtrAttributes rtr;
   rtr.local_address = address_;
   rtr.remote_address = *remote;
-  rtr.remote_qpn = Qpn(static_cast<std::uint32_t>(number(line, "qpn", 0)));
+  rtr.remote_qpn = remote_qpn_;
   rtr.rq_psn = Psn(static_cast<std::uint32_t>(number(line, "psn", 0x1000)));
   rtr.path_mtu = path_mtu_;
   rtr.max_dest_rd_atomic = reads;
@@ -181,11 +189,23 @@ bool VerbsScript::connect(const ScriptLine& line) {
   rts.rnr_retry = static_cast<std::uint8_t>(number(line, "rnr_retry", 7));
   rts.max_rd_atomic = reads;
   if (bad_number_) return false;
-  return check(device_.to_rtr(qpn_, rtr), "to RTR") && check(device_.to_rts(qpn_, rts), "to RTS");
+  if (!check(device_.to_rtr(qpn_, rtr), "to RTR") || !check(device_.to_rts(qpn_, rts), "to RTS"))
+    return false;
+  if (type_ != verbs::QpType::kUd) return true;
+  const auto ah = device_.create_ah(pd_, {.local_address = rtr.local_address,
+                                          .remote_address = rtr.remote_address,
+                                          .hop_limit = rtr.hop_limit,
+                                          .traffic_class = rtr.traffic_class});
+  if (!ah) return fail("making an address handle;");
+  ah_ = *ah;
+  has_ah_ = true;
+  return true;
 }
 
 bool VerbsScript::close() {
   open_ = false;
+  if (has_ah_) static_cast<void>(device_.destroy_ah(ah_));
+  has_ah_ = false;
   const bool done = check(device_.destroy_qp(qpn_), "destroying the queue pair");
   // A window that is still bound keeps its region: both go with the device then.
   static_cast<void>(device_.deregister_memory(region_.id));
@@ -219,6 +239,9 @@ bool VerbsScript::post(const ScriptLine& line) {
   wr.fence = number(line, "fence", 0) != 0;
   wr.solicited = number(line, "solicited", 0) != 0;
   if (verb_ == "send") {
+    wr.ah = ah_;
+    wr.remote_qpn = remote_qpn_;
+    wr.remote_qkey = number32(line, "qkey", qkey_);
     wr.opcode = imm ? verbs::WrOpcode::kSendWithImm : verbs::WrOpcode::kSend;
     if (line.has("inv")) {
       wr.opcode = verbs::WrOpcode::kSendWithInvalidate;
@@ -311,6 +334,8 @@ void VerbsScript::print_completion(const verbs::Completion& c) {
   if (c.status == verbs::CompletionStatus::kSuccess) {
     text += fmt::format(" len={}", c.byte_len);
     if (c.has_imm) text += fmt::format(" imm={:#x}", c.imm);
+    if (type_ == verbs::QpType::kUd && c.opcode == verbs::CompletionOpcode::kRecv)
+      text += fmt::format(" src_qp={:#x}", c.source_qpn.value());
     if (c.has_invalidate) text += fmt::format(" inv={:#x}", c.invalidated_rkey.value());
   }
   print_(text);

@@ -66,6 +66,10 @@ class VerbsScript {
   MutableBytes span(const ScriptLine& line, std::uint64_t length);
   bool fail(std::string_view what);
   bool check(const Result<void>& result, std::string_view what);
+  [[nodiscard]] std::uint32_t number32(const ScriptLine& line, std::string_view key,
+                                       std::uint32_t otherwise) {
+    return static_cast<std::uint32_t>(number(line, key, otherwise));
+  }
   bool post_one(verbs::SendWr& wr, MutableBytes memory, std::uint64_t pieces);
   void print_completion(const verbs::Completion& c);
 
@@ -90,6 +94,10 @@ class VerbsScript {
   std::uint8_t rnr_timer_ = 12;
   std::uint64_t remote_address_ = 0;
   Rkey remote_rkey_;
+  Qpn remote_qpn_;
+  std::uint32_t qkey_ = 0;
+  verbs::AhId ah_;  // of a datagram QP that is connected
+  bool has_ah_ = false;
   std::uint64_t next_id_ = 1;
 };
 

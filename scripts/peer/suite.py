@@ -17,6 +17,7 @@ import sys
 import time
 
 import peer
+from programs import Programs, pingpong
 from sides import CaseFailed, OurSide, Pair, PeerSide
 
 OURS = {1: "10.77.0.1/24", 2: "fd77::1/64"}
@@ -38,12 +39,15 @@ class Bed:
     def __init__(self, args):
         self.peer = peer.Peer(args.name)
         self.long = args.long
-        self.command = [str(pathlib.Path(args.build, "apps/verbs-script")), "--no-hugepages", "--port",
-                        f"af_packet:{args.interface}", "--ip", OURS[1], "--ip", OURS[2]]
+        self.host_arguments = ["--no-hugepages", "--port", f"af_packet:{args.interface}", "--ip", OURS[1],
+                               "--ip", OURS[2]]
+        self.tool = str(pathlib.Path(args.build, "apps/h4a"))
+        self.command = [str(pathlib.Path(args.build, "apps/verbs-script")), *self.host_arguments]
         self.log = pathlib.Path(args.work, "verbs-script.log")
         self.pcap = args.pcap
         self.starts = 0
         self.ours = None
+        self.programs = Programs(self, args)
 
     def our_side(self):
         if self.ours is None:
@@ -242,6 +246,56 @@ case("rc v4: DSCP, ECN and TTL are set, and left out of the ICRC")(lambda bed: m
 case("rc v6: traffic class and hop limit are set, and left out of the ICRC")(lambda bed: marks(bed, 2))
 
 
+# ---- UC and UD ----------------------------------------------------------------------------------------------
+
+def unacknowledged(bed, gid, mtu):
+    """UC: WRITEs first, so that they have arrived when the SENDs behind them have."""
+    sizes = (0, 1, mtu - 1, mtu, mtu + 1, 20000)
+    with Pair(bed, gid, mtu, ours="type=uc", theirs="type=uc") as pair:
+        # Only so many packets wait for a neighbour that is not known yet, and nothing lost here is sent again.
+        send(pair.h4a, pair.linux, 8, 1)
+        for one, other in pair.both():
+            places = {size: SINK + i * 32768 for i, size in enumerate(sizes)}
+            other.do(*(f"recv off={at + (1 << 20)} len={size}" for size, at in places.items()), "recv len=0")
+            one.do(f"fill off={SOURCE} len={max(sizes)} seed={gid}",
+                   *(f"write off={SOURCE} roff={at} len={size}" for size, at in places.items()),
+                   *(f"send off={SOURCE} len={size} imm={size + 1}" for size in sizes),
+                   "write off=0 roff=0 len=0 imm=0x77", f"wait n={2 * len(sizes) + 1}")
+            lines = other.do(f"wait n={len(sizes) + 1} ms=30000",
+                             *(f"check off={at + more} len={size} seed={gid}"
+                               for size, at in places.items() for more in (0, 1 << 20)))
+            for size in sizes:
+                printed(lines, f"imm={size + 1:#x}")
+            printed(lines, "imm=0x77")
+
+
+for family, gid_index in FAMILY.items():
+    for path_mtu in (256, 1024, 4096):
+        case(f"uc {family} mtu {path_mtu}: SEND and WRITE of every length, with immediate, both ways")(
+            lambda bed, g=gid_index, m=path_mtu: unacknowledged(bed, g, m))
+
+GRH = 40
+
+
+def datagrams(bed, gid):
+    with Pair(bed, gid, 4096, ours="type=ud", theirs="type=ud") as pair:
+        for one, other in pair.both():
+            for size in (0, 1, 1000, 4096):
+                other.do(f"recv off={SINK} len={size + GRH}")
+                one.do(f"fill off={SOURCE} len={size} seed={size}", f"send off={SOURCE} len={size} imm={size + 9}", "wait")
+                lines = other.do("wait", f"check off={SINK + GRH} len={size} seed={size}")
+                printed(lines, f"len={size + GRH} imm={size + 9:#x}")
+                printed(lines, f"src_qp={int(one.local['qpn'], 0):#x}")
+            # One with another Q_Key is dropped; the next one takes the receive.
+            other.do(f"recv off={SINK} len={64 + GRH}")
+            one.do("send len=32 qkey=0x2222", "send len=64", "wait n=2")
+            printed(other.do("wait"), f"len={64 + GRH}")
+
+
+case("ud v4: SEND of 0 to 4096 bytes with immediate, Q_Key, both ways")(lambda bed: datagrams(bed, 1))
+case("ud v6: SEND of 0 to 4096 bytes with immediate, Q_Key, both ways")(lambda bed: datagrams(bed, 2))
+
+
 # ---- what is refused ----------------------------------------------------------------------------------------
 
 # What is tried, how the responder is opened, the requester's status, the responder's state afterwards.
@@ -361,6 +415,17 @@ for family, gid_index in FAMILY.items():
     for what, netem_text in FAULTS:
         case(f"rc {family}: data is whole with {what}", long=family == "v6")(
             lambda bed, g=gid_index, n=netem_text: faulty(bed, g, n))
+
+
+# ---- programs -----------------------------------------------------------------------------------------------
+
+for family, gid_index in FAMILY.items():
+    for kind, size, path_mtu in (("rc", 3000, 1024), ("rc", 10000, 4096), ("uc", 3000, 1024), ("ud", 1000, 0)):
+        for serves in (True, False):
+            case(f"{kind} {family}: ibv_{kind}_pingpong, {size} bytes, h4a pingpong is "
+                 f"{'server' if serves else 'client'}", long=size == 10000)(
+                lambda bed, k=kind, g=gid_index, w=serves, s=size, m=path_mtu:
+                pingpong(bed.programs, k, g, w, s, m))
 
 
 # ---- running them -------------------------------------------------------------------------------------------
