@@ -3,10 +3,14 @@
 #include "apps/replay_as.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdio>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include "apps/replay.h"
 #include "net/icrc.h"
 #include "net/packet_view.h"
+#include "net/pcap.h"
 #include "sim/world.h"
 
 #include "test/test_support.h"
@@ -66,6 +70,7 @@ class Recording {
 
   [[nodiscard]] IpAddress host(std::size_t i) const { return world_.address(i); }
   std::vector<RecordedPacket> packets;
+  std::vector<std::vector<std::uint8_t>> frames;  // as they were on the link
 
  private:
   static sim::WorldOptions options(bool ipv6, double loss) {
@@ -78,19 +83,19 @@ class Recording {
     return reinterpret_cast<std::uintptr_t>(memory_[host].data());
   }
   void record(Bytes frame) {
-    ++frames_;
+    frames.emplace_back(frame.begin(), frame.end());
     const auto view = net::parse_packet(frame);
     if (!view || view->protocol != net::IpProtocol::kUdp) return;
     const Bytes payload = view->udp_payload();
     const Bytes packet = payload.first(payload.size() - net::kIcrcSize);
-    packets.push_back({frames_, view->source, view->destination, {packet.begin(), packet.end()}});
+    packets.push_back(
+        {frames.size(), view->source, view->destination, {packet.begin(), packet.end()}});
   }
 
   sim::World world_;
   sim::Pair pair_;
   std::vector<std::uint8_t> memory_[2];
   verbs::MemoryRegion region_[2];
-  std::uint64_t frames_ = 0;
 };
 
 /// All verbs, one after the other.
@@ -251,6 +256,45 @@ void the_output_names_what_differs(void**) {
   assert_true(json.find("\"clean\":false") != std::string::npos);
 }
 
+/// `h4a replay --as`, on a file with all frames but one. @return the exit code.
+int replay_file(const Recording& r, const std::string& as, std::size_t without,
+                std::string& printed) {
+  const std::string path = fmt::format("/tmp/h4a-replay-as-{}.pcap", ::getpid());
+  auto writer = net::PcapWriter::create(path);
+  assert_ok(writer);
+  for (std::size_t i = 0; i < r.frames.size(); ++i)
+    if (i + 1 != without) (*writer)->record(r.frames[i], static_cast<std::int64_t>(i));
+  assert_ok((*writer)->finish());
+  ReplayOptions options;
+  options.files = {path};
+  options.as = as;
+  std::FILE* out = std::tmpfile();
+  const int code = run_replay(options, out, out);
+  std::rewind(out);
+  char text[4096];
+  printed.assign(text, std::fread(text, 1, sizeof(text), out));
+  std::fclose(out);
+  ::unlink(path.c_str());
+  return code;
+}
+
+void the_command_tells_by_its_exit_code(void**) {
+  Recording r;
+  play_everything(r);
+  const auto middle = std::find_if(r.packets.begin(), r.packets.end(), [](const RecordedPacket& p) {
+    return p.packet().opcode() == net::Opcode::kRcReadResponseMiddle;
+  });
+  std::string printed;
+  const std::string host = to_string(r.host(1));
+  assert_int_equal(replay_file(r, host, 0, printed), 0);
+  assert_true(printed.find("packets equal") != std::string::npos);
+  assert_int_equal(replay_file(r, host, middle->frame, printed), 1);
+  assert_true(printed.find("ours alone: RC_RDMA_READ_RESPONSE_MIDDLE") != std::string::npos);
+  assert_int_equal(replay_file(r, "10.9.9.9", 0, printed), 2);
+  assert_int_equal(replay_file(r, "nobody", 0, printed), 2);
+  assert_true(printed.find("not an IP address") != std::string::npos);
+}
+
 void flows_find_each_other(void**) {
   Recording r;
   play_everything(r);
@@ -278,6 +322,7 @@ int main() {
       cmocka_unit_test(each_change_is_told),
       cmocka_unit_test(an_answer_too_many_or_too_few_is_told),
       cmocka_unit_test(the_output_names_what_differs),
+      cmocka_unit_test(the_command_tells_by_its_exit_code),
       cmocka_unit_test(flows_find_each_other),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
