@@ -1,5 +1,6 @@
 #include "net/bth.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace h4a::net {
@@ -10,6 +11,11 @@ constexpr std::array<std::uint32_t, 32> kRnrTimer10us = {
     65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
     48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+/// Receives by credit code. Spec: IBA vol. 1 table 53 (end-to-end flow control credits).
+constexpr std::array<std::uint32_t, 31> kCredits = {
+    0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,
+    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
 bool payload_fits(const OpcodeInfo& row, std::size_t after_headers) noexcept {
   return row.has_payload || after_headers == 0;
@@ -70,6 +76,15 @@ AckKind Aeth::kind() const noexcept {
     default:
       return AckKind::kNakReserved;
   }
+}
+
+std::uint32_t credits_of(std::uint8_t code) noexcept {
+  return kCredits[std::min<std::size_t>(code, kCredits.size() - 1)];
+}
+
+std::uint8_t credit_code(std::uint32_t receives) noexcept {
+  const auto above = std::upper_bound(kCredits.begin(), kCredits.end(), receives);
+  return static_cast<std::uint8_t>(above - kCredits.begin() - 1);
 }
 
 Duration rnr_timer(std::uint8_t code) noexcept {

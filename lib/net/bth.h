@@ -138,6 +138,13 @@ struct Aeth {
   [[nodiscard]] std::uint8_t code() const noexcept { return syndrome & 0x1f; }
 };
 
+/// How many receives an ACK's credit code says are posted. Code 31 (kAckUnlimited): none are counted.
+/// Spec: IBA vol. 1 §9.7.7.2.
+/// @param code 0..30.
+[[nodiscard]] std::uint32_t credits_of(std::uint8_t code) noexcept;
+/// The largest code that promises no more than `receives`; 0..30.
+[[nodiscard]] std::uint8_t credit_code(std::uint32_t receives) noexcept;
+
 /// How long a requester waits after an RNR NAK. Code 0 is the longest. Spec: IBA vol. 1 table 48.
 /// @param code 0..31; higher bits are ignored.
 [[nodiscard]] Duration rnr_timer(std::uint8_t code) noexcept;

@@ -2,8 +2,8 @@
 // PSN forward and complete work requests, or send the cursor back to it. Spec: IBA vol. 1 §9.7.5.1
 // and §9.7.5.2 (acknowledgements), §9.7.6 (retries), §9.9.2 (errors).
 //
-// An acknowledgement covers all PSNs up to its own, except READs: their responses must have come.
-// One that covers a READ without responses is an implied NAK of it (§9.7.5.1.2).
+// An acknowledgement covers all PSNs up to its own, except READs and atomics: their responses must
+// have come. One that covers a READ or atomic without response is an implied NAK of it (§9.7.5.1.2).
 #include <algorithm>
 #include <optional>
 
@@ -45,6 +45,12 @@ CompletionOpcode completion_opcode(WrOpcode opcode) noexcept {
       return CompletionOpcode::kBindWindow;
     case WrOpcode::kLocalInvalidate:
       return CompletionOpcode::kLocalInvalidate;
+    case WrOpcode::kCompareSwap:
+      return CompletionOpcode::kCompareSwap;
+    case WrOpcode::kFetchAdd:
+      return CompletionOpcode::kFetchAdd;
+    case WrOpcode::kFastRegister:
+      return CompletionOpcode::kFastRegister;
   }
   return CompletionOpcode::kSend;
 }
@@ -81,14 +87,14 @@ void move_una(Core& core, Qp& qp, SendEntry& e, std::uint32_t count) noexcept {
   if (whole) complete_executed(core, qp);
 }
 
-/// Acknowledges the `count` oldest PSNs in flight. @return false if it stopped at a READ, or
-/// failed.
+/// Acknowledges the `count` oldest PSNs in flight. @return false if it stopped at a READ or atomic,
+/// or failed.
 bool acknowledge(Core& core, Qp& qp, std::uint32_t count, Instant now) noexcept {
   RequesterState& r = qp.requester;
   const std::uint32_t wanted = count;
   while (count > 0) {
     SendEntry& e = r.queue.front();
-    if (is_read(e)) break;
+    if (awaits_response(e)) break;
     const std::uint32_t n = std::min(count, e.packets - packet_index(e, r.una));
     count -= n;
     move_una(core, qp, e, n);
@@ -170,13 +176,33 @@ void receive_nak(Core& core, Qp& qp, const net::Aeth& aeth, std::uint32_t before
   }
 }
 
+/// What an ACK says about the peer's receive queue. Spec: IBA vol. 1 §9.7.7.2.
+void note_credits(RequesterState& r, const net::Aeth& aeth) noexcept {
+  const bool counted = aeth.syndrome != net::Aeth::kAckUnlimited;
+  const Msn limit = counted ? aeth.msn + net::credits_of(aeth.code()) : Msn();
+  // Acknowledgements can overtake one another: a limit that was granted stays.
+  if (counted && (!r.credits_counted || limit.since(r.credit_limit) > 0)) r.credit_limit = limit;
+  r.credits_counted = counted;
+}
+
+/// An ACK of what is acknowledged already, sent since receives were posted again.
+bool brings_credits(const RequesterState& r, const net::Aeth& aeth, Psn psn) noexcept {
+  return aeth.kind() == AckKind::kAck && aeth.syndrome != net::Aeth::kAckUnlimited &&
+         psn == r.una - 1;
+}
+
 void receive_acknowledge(Core& core, Qp& qp, const net::TransportPacket& packet,
                          packet::Frame& frame, Instant now) noexcept {
   const net::Aeth aeth = packet.aeth();
   if (aeth.kind() == AckKind::kReserved) return core.drop(frame, Drop::kBadSyndrome);
   const auto distance = distance_in_flight(qp.requester, packet.bth().psn());
-  if (!distance) return core.drop(frame, Drop::kUnexpectedAck);
+  if (!distance) {
+    if (!brings_credits(qp.requester, aeth, packet.bth().psn()))
+      return core.drop(frame, Drop::kUnexpectedAck);
+    return note_credits(qp.requester, aeth);
+  }
   if (aeth.kind() == AckKind::kAck) {
+    note_credits(qp.requester, aeth);
     if (!acknowledge(core, qp, *distance + 1, now)) negative(core, qp);
     return;
   }
@@ -206,20 +232,37 @@ void place_response(Core& core, Qp& qp, const net::TransportPacket& packet, Inst
   if (sends_requests(qp.state)) note_progress(core, qp, now);
 }
 
-void receive_read_response(Core& core, Qp& qp, const net::TransportPacket& packet,
-                           packet::Frame& frame, Instant now) noexcept {
+/// The value that an atomic found, as a number in host order.
+void place_original(Core& core, Qp& qp, const net::TransportPacket& packet, Instant now) noexcept {
+  RequesterState& r = qp.requester;
+  SendEntry& e = r.queue.front();
+  const std::uint64_t original = packet.atomic_ack_eth().original;
+  std::uint8_t bytes[kAtomicBytes];
+  std::memcpy(bytes, &original, sizeof bytes);
+  if (!scatter(core, qp, e, 0, bytes)) return fail(core, qp, CompletionStatus::kLocalProtection);
+  move_una(core, qp, e, 1);
+  if (sends_requests(qp.state)) note_progress(core, qp, now);
+}
+
+/// A response to a READ, or to an atomic.
+void receive_response(Core& core, Qp& qp, const net::TransportPacket& packet, packet::Frame& frame,
+                      Instant now) noexcept {
   RequesterState& r = qp.requester;
   if (packet.row().has(net::Header::kAeth) && packet.aeth().kind() != AckKind::kAck)
     return core.drop(frame, Drop::kBadSyndrome);
   const auto distance = distance_in_flight(r, packet.bth().psn());
   if (!distance) return core.drop(frame, Drop::kUnexpectedAck);
-  // A response acknowledges what precedes its READ; a hole among responses is an implied NAK.
+  if (packet.row().has(net::Header::kAeth)) note_credits(r, packet.aeth());
+  // A response acknowledges what precedes its request; a hole among responses is an implied NAK.
   if (!acknowledge(core, qp, *distance, now)) {
     core.drop(frame, Drop::kUnexpectedAck);
     return negative(core, qp);
   }
-  if (!is_read(r.queue.front())) return core.drop(frame, Drop::kUnexpectedAck);
-  place_response(core, qp, packet, now);
+  const SendEntry& e = r.queue.front();
+  const bool of_atomic = packet.row().operation == net::Operation::kAtomicAcknowledge;
+  if (!(of_atomic ? is_atomic(e.wr.opcode) : is_read(e)))
+    return core.drop(frame, Drop::kUnexpectedAck);
+  of_atomic ? place_original(core, qp, packet, now) : place_response(core, qp, packet, now);
 }
 
 }  // namespace
@@ -230,7 +273,8 @@ void receive(Core& core, Qp& qp, const net::TransportPacket& packet, packet::Fra
     case net::Operation::kAcknowledge:
       return receive_acknowledge(core, qp, packet, frame, now);
     case net::Operation::kReadResponse:
-      return receive_read_response(core, qp, packet, frame, now);
+    case net::Operation::kAtomicAcknowledge:
+      return receive_response(core, qp, packet, frame, now);
     default:
       return core.drop(frame, Drop::kUnexpectedAck);
   }
@@ -273,12 +317,12 @@ void complete_front(Core& core, Qp& qp, CompletionStatus status) noexcept {
   RequesterState& r = qp.requester;
   const SendEntry& e = r.queue.front();
   const bool cursor_passed = static_cast<std::int32_t>(r.cursor - r.queue.begin_index()) > 0;
-  if (is_read(e) && cursor_passed) --r.reads_in_flight;
+  if (awaits_response(e) && cursor_passed) --r.reads_in_flight;
   verbs::Completion c;
   c.wr_id = e.wr.wr_id;
   c.status = status;
   c.opcode = completion_opcode(e.wr.opcode);
-  c.byte_len = is_read(e) ? e.length : 0;
+  c.byte_len = awaits_response(e) ? e.length : 0;
   const bool wanted = e.wr.signaled || status != CompletionStatus::kSuccess;
   r.queue.pop();
   if (!cursor_passed) r.cursor = r.queue.begin_index();

@@ -13,8 +13,17 @@ void Core::update_active(Qp& qp) noexcept {
 
 void Core::complete(Qp& qp, Cq& cq, verbs::Completion completion) noexcept {
   completion.qpn = qp.qpn;
+  const bool wanted =
+      cq.armed == Armed::kAny ||
+      (cq.armed == Armed::kSolicited &&
+       (completion.solicited || completion.status != verbs::CompletionStatus::kSuccess));
+  if (wanted) {  // once
+    cq.armed = Armed::kNot;
+    if (!cq.is_linked()) notified.push_back(cq);
+  }
   if (!cq.overrun && cq.ring.push(completion)) return;
-  if (!cq.overrun) post_event(verbs::AsyncEvent::Type::kCqOverrun, qp.qpn, cq.id);
+  if (!cq.overrun)
+    post_event({.type = verbs::AsyncEvent::Type::kCqOverrun, .qpn = qp.qpn, .cq = cq.id});
   cq.overrun = true;
   qp.overran = true;
 }
@@ -24,7 +33,7 @@ void Core::enter_error(Qp& qp, ErrorCause cause) noexcept {
   qp.state = verbs::QpState::kError;
   timers.disarm(qp);
   if (cause == ErrorCause::kResponder)
-    post_event(verbs::AsyncEvent::Type::kQpFatal, qp.qpn, {});
+    post_event({.type = verbs::AsyncEvent::Type::kQpFatal, .qpn = qp.qpn});
   else
     responder::discard_output(qp);
   flush(qp);
@@ -53,10 +62,32 @@ void Core::flush(Qp& qp) noexcept {
   flush_send_queue(qp);
   verbs::Completion flushed;
   flushed.status = verbs::CompletionStatus::kFlushed;
+  if (qp.responder.holds) {
+    flushed.wr_id = qp.responder.held.wr_id;
+    complete(qp, *qp.recv_cq, flushed);
+    qp.responder.holds = false;
+  }
   for (auto& queue = qp.responder.queue; !queue.empty(); queue.pop()) {
     flushed.wr_id = queue.front().wr_id;
     complete(qp, *qp.recv_cq, flushed);
   }
+  // What the shared queue holds is not this QP's to flush; it says that it takes no more of it.
+  // Spec: IBA vol. 1 §11.6.3.3 (last WQE reached).
+  if (qp.srq != nullptr)
+    post_event(
+        {.type = verbs::AsyncEvent::Type::kLastWqeReached, .qpn = qp.qpn, .srq = qp.srq->id});
+}
+
+void Core::check_drained(Qp& qp) noexcept {
+  const auto& queue = qp.requester.queue;
+  if (!queue.empty() && queue.front().started) return;
+  qp.requester.drained = post_event({.type = verbs::AsyncEvent::Type::kSqDrained, .qpn = qp.qpn});
+}
+
+void Core::check_limit(Srq& srq) noexcept {
+  if (srq.limit == 0 || srq.queue.size() >= srq.limit) return;
+  // Once; while it cannot be told it stays due.
+  if (post_event({.type = verbs::AsyncEvent::Type::kSrqLimitReached, .srq = srq.id})) srq.limit = 0;
 }
 
 }  // namespace h4a::roce

@@ -55,6 +55,8 @@ struct Core {
   QpList held;                            // those that would send, but their path is held
   std::vector<std::uint32_t> held_since;  // by path: the round of holding in which it was held
   std::uint32_t holding_round = 1;
+  /// Completion queues that were armed and got what they wait for.
+  boost::intrusive::list<Cq> notified;
   verbs::Ring<verbs::AsyncEvent> events;
 
   /// A datagram QP has many paths, so none holds it.
@@ -74,14 +76,22 @@ struct Core {
   void flush(Qp& qp) noexcept;
   void flush_send_queue(Qp& qp) noexcept;
   /// To be called when the handling of a packet, timer or call ends: fails a QP that overran its
-  /// CQ.
+  /// CQ, and tells when a QP in SQD has drained.
   void settle(Qp& qp) noexcept {
     if (qp.overran && qp.state != verbs::QpState::kError) enter_error(qp, ErrorCause::kRequester);
+    if (qp.state == verbs::QpState::kSqd && !qp.requester.drained) check_drained(qp);
   }
-  void post_event(verbs::AsyncEvent::Type type, Qpn qpn, verbs::CqId cq) noexcept {
-    // Full: the application reads no events; the newest is lost, the QP's state still tells.
-    static_cast<void>(events.push({type, qpn, cq, kClear}));
+  void check_drained(Qp& qp) noexcept;
+  /// In RTR the application does not know yet that its peer can send. Spec: IBA vol. 1 §11.6.3.1.
+  void note_first_packet(Qp& qp) noexcept {
+    qp.heard_peer = true;
+    if (qp.state == verbs::QpState::kRtr)
+      post_event({.type = verbs::AsyncEvent::Type::kCommEstablished, .qpn = qp.qpn});
   }
+  /// @return false if it was lost, since the application reads no events; the QP's state still tells.
+  bool post_event(const verbs::AsyncEvent& event) noexcept { return events.push(event); }
+  /// Raises the limit event if it is due.
+  void check_limit(Srq& srq) noexcept;
   void drop(packet::Frame& frame, Drop reason) noexcept {
     frame.drop = reason;
     counters.drops.add(reason);

@@ -15,27 +15,6 @@ namespace {
 
 using verbs::QpState;
 
-constexpr std::uint32_t kQueueDepthMax = 65536;
-constexpr std::uint8_t kRetryMax = 7;
-constexpr std::uint8_t kTimerCodeMax = 31;
-
-bool is_depth(std::uint32_t n) noexcept {
-  return n >= 1 && n <= kQueueDepthMax;
-}
-
-bool is_path_mtu(std::uint16_t mtu) noexcept {
-  return mtu == 256 || mtu == 512 || mtu == 1024 || mtu == 2048 || mtu == 4096;
-}
-
-bool is_valid(const verbs::RtrAttributes& a) noexcept {
-  return is_path_mtu(a.path_mtu) && a.remote_qpn.value() <= Psn::kMask &&
-         a.max_dest_rd_atomic <= kReadResourcesMax && a.min_rnr_timer <= kTimerCodeMax;
-}
-
-bool is_valid(const verbs::RtsAttributes& a) noexcept {
-  return a.timeout <= kTimerCodeMax && a.retry_count <= kRetryMax && a.rnr_retry <= kRetryMax;
-}
-
 /// As after create_qp. Completions that were written stay in their queues.
 void reset(Core& core, Qp& qp) noexcept {
   core.timers.remove(qp);
@@ -47,6 +26,7 @@ void reset(Core& core, Qp& qp) noexcept {
   qp.responder = ResponderState(std::move(qp.responder.queue));
   qp.association = kClear;
   qp.overran = false;
+  qp.heard_peer = false;
 }
 
 void flush_one(Core& core, Qp& qp, Cq& cq, std::uint64_t wr_id) noexcept {
@@ -77,6 +57,13 @@ Result<verbs::MemoryRegion> Engine::register_memory(verbs::PdId pd, void* addres
 }
 Result<void> Engine::deregister_memory(verbs::MrId region) noexcept {
   return impl_->core.memory.deregister_memory(region);
+}
+Result<verbs::MemoryRegion> Engine::alloc_fast_region(verbs::PdId pd,
+                                                      AssociationId association) noexcept {
+  return impl_->core.memory.alloc_fast_region(pd, association);
+}
+Result<verbs::MemoryWindow> Engine::alloc_type1_window(verbs::PdId pd) noexcept {
+  return impl_->core.memory.alloc_window(pd, true);
 }
 Result<verbs::MemoryWindow> Engine::alloc_window(verbs::PdId pd) noexcept {
   return impl_->core.memory.alloc_window(pd);
@@ -112,9 +99,10 @@ Result<verbs::CqId> Engine::create_cq(std::uint32_t depth) noexcept {
 }
 
 Result<void> Engine::destroy_cq(verbs::CqId id) noexcept {
-  const Cq* cq = impl_->find(id);
+  Cq* cq = impl_->find(id);
   if (cq == nullptr) return failure(Error::kNotFound);
   if (cq->users > 0) return failure(Error::kBusy);
+  if (cq->is_linked()) impl_->core.notified.erase(impl_->core.notified.iterator_to(*cq));
   impl_->cqs.find(id)->reset();
   impl_->cqs.release(id);
   return {};
@@ -123,6 +111,23 @@ Result<void> Engine::destroy_cq(verbs::CqId id) noexcept {
 std::size_t Engine::poll_cq(verbs::CqId id, std::span<verbs::Completion> out) noexcept {
   Cq* cq = impl_->find(id);
   return cq == nullptr ? 0 : cq->ring.pop(out);
+}
+
+Result<void> Engine::req_notify_cq(verbs::CqId id, bool solicited_only) noexcept {
+  Cq* cq = impl_->find(id);
+  if (cq == nullptr) return failure(Error::kNotFound);
+  if (!solicited_only || cq->armed == Armed::kAny)
+    cq->armed = Armed::kAny;
+  else
+    cq->armed = Armed::kSolicited;
+  return {};
+}
+
+std::size_t Engine::poll_cq_events(std::span<verbs::CqId> out) noexcept {
+  auto& notified = impl_->core.notified;
+  std::size_t n = 0;
+  for (; n < out.size() && !notified.empty(); notified.pop_front()) out[n++] = notified.front().id;
+  return n;
 }
 
 std::size_t Engine::poll_events(std::span<verbs::AsyncEvent> out) noexcept {
@@ -140,15 +145,21 @@ Qpn Engine::Impl::random_qpn() noexcept {
 
 Result<Qpn> Engine::create_qp(const verbs::QpOptions& o) noexcept {
   const bool gsi = o.type == verbs::QpType::kGsi;
-  if (!is_depth(o.max_send_wr) || !is_depth(o.max_recv_wr)) return failure(Error::kInvalidArgument);
+  const bool shares = o.srq != verbs::SrqId();
+  if (!is_depth(o.max_send_wr) || (!shares && !is_depth(o.max_recv_wr)) ||
+      o.max_inline > verbs::kInlineMax)
+    return failure(Error::kInvalidArgument);
+  if (shares && o.type != verbs::QpType::kRc) return failure(Error::kUnsupported);
   Cq* send = impl_->find(o.send_cq);
   Cq* recv = impl_->find(o.recv_cq);
-  if (send == nullptr || recv == nullptr) return failure(Error::kNotFound);
+  Srq* srq = impl_->find(o.srq);
+  if (send == nullptr || recv == nullptr || (shares && srq == nullptr))
+    return failure(Error::kNotFound);
   if (gsi && impl_->find(verbs::kGsiQpn) != nullptr) return failure(Error::kExists);
   if (impl_->qps.size() >= impl_->core.options.qp_max) return failure(Error::kNoMemory);
   std::unique_ptr<Qp> qp;
   try {
-    qp = std::make_unique<Qp>(o, *send, *recv);
+    qp = std::make_unique<Qp>(o, *send, *recv, srq);
   } catch (const std::bad_alloc&) {
     return failure(Error::kNoMemory);
   }
@@ -156,6 +167,7 @@ Result<Qpn> Engine::create_qp(const verbs::QpOptions& o) noexcept {
   qp->qpn = gsi ? verbs::kGsiQpn : impl_->random_qpn();
   ++send->users;
   ++recv->users;
+  if (srq != nullptr) ++srq->users;
   const Qpn qpn = qp->qpn;
   impl_->qps.emplace(qpn.value(), std::move(qp));
   return qpn;
@@ -168,6 +180,7 @@ Result<void> Engine::destroy_qp(Qpn qpn) noexcept {
   std::erase_if(impl_->memberships, [&](const auto& m) { return m.qpn == qpn; });
   --qp->send_cq->users;
   --qp->recv_cq->users;
+  if (qp->srq != nullptr) --qp->srq->users;
   impl_->core.memory.drop_pd(qp->pd);
   impl_->qps.erase(qpn.value());
   return {};
@@ -178,7 +191,7 @@ Result<void> Engine::to_init(Qpn qpn, const verbs::InitAttributes& a) noexcept {
   if (qp == nullptr) return failure(Error::kNotFound);
   const auto to = next_state(qp->state, QpEvent::kToInit);
   if (!to) return failure(Error::kInvalidState);
-  if ((a.pkey & 0x7fff) == 0) return failure(Error::kInvalidArgument);
+  if (!is_valid_pkey(a.pkey)) return failure(Error::kInvalidArgument);
   qp->init = a;
   if (qp->type == verbs::QpType::kGsi) qp->init.qkey = verbs::kGsiQkey;
   qp->state = *to;
@@ -211,12 +224,16 @@ Result<void> Engine::to_rts(Qpn qpn, const verbs::RtsAttributes& a) noexcept {
   if (!to) return failure(Error::kInvalidState);
   if (!is_valid(a)) return failure(Error::kInvalidArgument);
   RequesterState& r = qp->requester;
+  const Psn first = qp->state == QpState::kRtr ? a.sq_psn : r.attributes.sq_psn;
   r.attributes = a;
-  // Out of SQE the peer's PSN has not changed, so ours goes on.
-  if (qp->state == QpState::kRtr) r.next = r.una = r.sent_end = a.sq_psn;
+  r.attributes.sq_psn = first;
+  // Out of SQE and SQD the peer's PSN has not changed, so ours goes on.
+  if (qp->state == QpState::kRtr) r.next = r.una = r.sent_end = first;
   r.retries_left = a.retry_count;
   r.rnr_retries_left = a.rnr_retry;
+  r.drained = false;
   qp->state = *to;
+  impl_->core.update_active(*qp);
   return {};
 }
 
@@ -323,6 +340,7 @@ Result<void> Engine::post_send(Qpn qpn, std::span<const verbs::SendWr> wrs) noex
 Result<void> Engine::post_recv(Qpn qpn, std::span<const verbs::RecvWr> wrs) noexcept {
   Qp* qp = impl_->find(qpn);
   if (qp == nullptr) return failure(Error::kNotFound);
+  if (qp->srq != nullptr) return failure(Error::kInvalidArgument);
   if (qp->state == QpState::kReset) return failure(Error::kInvalidState);
   for (const verbs::RecvWr& wr : wrs)
     if (wr.sge_count > kSgeMax) return failure(Error::kInvalidArgument);
@@ -333,6 +351,12 @@ Result<void> Engine::post_recv(Qpn qpn, std::span<const verbs::RecvWr> wrs) noex
       flush_one(impl_->core, *qp, *qp->recv_cq, wr.wr_id);
     else
       qp->responder.queue.push(wr);
+  }
+  // The requester that was told of none waits to hear of these. Spec: IBA vol. 1 §9.7.7.2.
+  if (!dead && qp->responder.told_no_credit) {
+    qp->responder.told_no_credit = false;
+    qp->responder.ack_pending = true;
+    impl_->core.update_active(*qp);
   }
   return {};
 }

@@ -29,6 +29,7 @@ struct EngineOptions {
   std::size_t mr_max = 4096;
   std::size_t mw_max = 4096;
   std::size_t cq_max = 1024;
+  std::size_t srq_max = 256;
   std::size_t qp_max = 1024;
   std::size_t ah_max = 1024;
   std::size_t multicast_max = 256;  // memberships, of all groups together
@@ -51,6 +52,10 @@ class Engine {
                                                             verbs::Access access,
                                                             AssociationId association) noexcept;
   [[nodiscard]] Result<void> deregister_memory(verbs::MrId region) noexcept;
+  [[nodiscard]] Result<verbs::MemoryRegion> alloc_fast_region(verbs::PdId pd,
+                                                              AssociationId association) noexcept;
+  [[nodiscard]] Result<verbs::MemoryWindow> alloc_type1_window(verbs::PdId pd) noexcept;
+  [[nodiscard]] Result<Rkey> bind_window(Qpn qpn, const verbs::WindowBind& bind) noexcept;
   [[nodiscard]] Result<verbs::MemoryWindow> alloc_window(verbs::PdId pd) noexcept;
   [[nodiscard]] Result<void> dealloc_window(verbs::MwId window) noexcept;
   [[nodiscard]] Result<Rkey> fresh_rkey(verbs::MwId window) noexcept;
@@ -58,12 +63,21 @@ class Engine {
   [[nodiscard]] Result<verbs::WindowStatus> window_status(verbs::MwId window) const noexcept;
   [[nodiscard]] Result<verbs::CqId> create_cq(std::uint32_t depth) noexcept;
   [[nodiscard]] Result<void> destroy_cq(verbs::CqId cq) noexcept;
+  [[nodiscard]] Result<void> req_notify_cq(verbs::CqId cq, bool solicited_only) noexcept;
+  [[nodiscard]] std::size_t poll_cq_events(std::span<verbs::CqId> out) noexcept;
+  [[nodiscard]] Result<verbs::SrqId> create_srq(const verbs::SrqOptions& options) noexcept;
+  [[nodiscard]] Result<void> modify_srq(verbs::SrqId srq, std::uint32_t limit) noexcept;
+  [[nodiscard]] Result<verbs::SrqStatus> srq_status(verbs::SrqId srq) const noexcept;
+  [[nodiscard]] Result<void> destroy_srq(verbs::SrqId srq) noexcept;
   [[nodiscard]] Result<Qpn> create_qp(const verbs::QpOptions& options) noexcept;
   [[nodiscard]] Result<void> destroy_qp(Qpn qpn) noexcept;
   [[nodiscard]] Result<void> to_init(Qpn qpn, const verbs::InitAttributes& a) noexcept;
   /// `path` is copied into every frame of this QP; the stack resolved it from the same attributes.
   [[nodiscard]] Result<void> to_rtr(Qpn qpn, const verbs::RtrAttributes& a, PathId path) noexcept;
   [[nodiscard]] Result<void> to_rts(Qpn qpn, const verbs::RtsAttributes& a) noexcept;
+  [[nodiscard]] Result<void> to_sqd(Qpn qpn) noexcept;
+  [[nodiscard]] Result<void> modify_qp(Qpn qpn, const verbs::QpUpdate& update) noexcept;
+  [[nodiscard]] Result<verbs::QpAttributes> qp_attributes(Qpn qpn) const noexcept;
   [[nodiscard]] Result<void> to_error(Qpn qpn) noexcept;
   [[nodiscard]] Result<void> to_reset(Qpn qpn) noexcept;
   [[nodiscard]] Result<verbs::QpStatus> qp_status(Qpn qpn) const noexcept;
@@ -78,6 +92,8 @@ class Engine {
   [[nodiscard]] bool hears(const IpAddress& group) const noexcept;
   [[nodiscard]] Result<void> post_send(Qpn qpn, std::span<const verbs::SendWr> wrs) noexcept;
   [[nodiscard]] Result<void> post_recv(Qpn qpn, std::span<const verbs::RecvWr> wrs) noexcept;
+  [[nodiscard]] Result<void> post_srq_recv(verbs::SrqId srq,
+                                           std::span<const verbs::RecvWr> wrs) noexcept;
   [[nodiscard]] std::size_t poll_cq(verbs::CqId cq, std::span<verbs::Completion> out) noexcept;
   [[nodiscard]] std::size_t poll_events(std::span<verbs::AsyncEvent> out) noexcept;
   /// Moves every QP of `association` to ERROR.
@@ -117,6 +133,7 @@ class Engine {
   /// True if transmit() would build something now.
   [[nodiscard]] bool has_work() const noexcept;
 
+  [[nodiscard]] verbs::DeviceLimits limits() const noexcept;
   [[nodiscard]] const verbs::DeviceCounters& counters() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// MemoryTable: protection domains, memory regions, type 2 memory windows, and who may touch what.
+// MemoryTable: protection domains, memory regions, memory windows, and who may touch what.
 // Spec: IBA vol. 1 §10.6 (memory management), §9.7.4.1.5 (R_Key validation), C9-88; DESIGN D3, D4,
 // D6.
 //
@@ -6,6 +6,9 @@
 // association, rights and bounds match. A Grant's generation changes whenever what it allows
 // changes, so a multi-packet message keeps a reference and finds out with one compare that it has
 // to ask again.
+//
+// A type 2 window belongs to the QP that bound it, a type 1 window to its PD. A fast region gets its
+// range by a work request, under a random 24-bit number and a low byte that its owner varies.
 //
 // Keys are random; a dead key stays known to its window until the next bind, so that invalidating
 // twice is told apart from a foreign key. Bind and invalidate allocate nothing; register and
@@ -75,6 +78,7 @@ struct Region {
   Lkey lkey;
   std::uint32_t generation = 0;
   std::uint32_t bound_windows = 0;
+  bool fast = false;  // from alloc_fast_region(); without memory while length is 0
   Grant grant;
 };
 
@@ -83,6 +87,7 @@ struct Window {
   verbs::PdId pd;
   verbs::WindowStatus::State state = verbs::WindowStatus::State::kFree;
   bool by_peer = false;
+  bool type1 = false;
   Rkey reserved_rkey;  // from fresh_rkey(), for the next bind; 0 if none
   verbs::MrId region;
   Grant grant;
@@ -110,22 +115,31 @@ class MemoryTable {
                                                             verbs::Access access,
                                                             AssociationId association) noexcept;
   [[nodiscard]] Result<void> deregister_memory(verbs::MrId region) noexcept;
-  [[nodiscard]] Result<verbs::MemoryWindow> alloc_window(verbs::PdId pd) noexcept;
+  [[nodiscard]] Result<verbs::MemoryRegion> alloc_fast_region(verbs::PdId pd,
+                                                              AssociationId association) noexcept;
+  [[nodiscard]] Result<verbs::MemoryWindow> alloc_window(verbs::PdId pd,
+                                                         bool type1 = false) noexcept;
   [[nodiscard]] Result<void> dealloc_window(verbs::MwId window) noexcept;
-  [[nodiscard]] Result<Rkey> fresh_rkey(verbs::MwId window) noexcept;
+  /// @param type1 which type the window must be of; kInvalidArgument otherwise.
+  [[nodiscard]] Result<Rkey> fresh_rkey(verbs::MwId window, bool type1 = false) noexcept;
   [[nodiscard]] Result<void> retire_window(verbs::MwId window) noexcept;
   [[nodiscard]] Result<verbs::WindowStatus> window_status(verbs::MwId window) const noexcept;
 
   // ---- work requests of a QP ----
-  /// kBindWindow: gives the window its range, rights and reserved key, for `who` alone.
-  /// Spec: IBA vol. 1 §10.6.7.2.3.
+  /// kBindWindow: gives the window its range, rights and reserved key, for `who` alone; a type 1
+  /// window for the PD, and with length 0 none at all. Spec: IBA vol. 1 §10.6.7.2.3.
   /// @return kAccess or kInvalidArgument; the window is as before then.
   [[nodiscard]] Result<void> bind(const verbs::SendWr& wr, const Accessor& who) noexcept;
-  /// Kills the key of a window that `qpn` owns; again for a key that is dead already is no error.
-  /// @return kNotFound if the key is not that of a window of this QP.
-  [[nodiscard]] Result<void> invalidate(Rkey rkey, Qpn qpn, bool by_peer) noexcept;
-  /// True if invalidate() would find a live window.
-  [[nodiscard]] bool can_invalidate(Rkey rkey, Qpn qpn) noexcept;
+  /// kFastRegister: gives a fast region without memory a range, rights and its next key.
+  /// Spec: IBA vol. 1 §10.6.3.4 (fast register).
+  /// @return kAccess or kInvalidArgument; the region is as before then.
+  [[nodiscard]] Result<void> fast_register(const verbs::SendWr& wr, const Accessor& who) noexcept;
+  /// Kills the key of a type 2 window that `who` owns, or of a fast region of its PD; again for a key
+  /// that is dead already is no error. @return kNotFound if it is neither; kBusy if windows are bound
+  /// to the region.
+  [[nodiscard]] Result<void> invalidate(Rkey rkey, const Accessor& who, bool by_peer) noexcept;
+  /// True if invalidate() would kill something that lives.
+  [[nodiscard]] bool can_invalidate(Rkey rkey, const Accessor& who) noexcept;
   /// Kills the keys of every window of a QP that is reset or destroyed.
   void invalidate_all(Qpn qpn) noexcept;
 
@@ -143,7 +157,12 @@ class MemoryTable {
     std::uint32_t users = 0;
   };
   [[nodiscard]] Grant* find(Rkey rkey) noexcept;
-  [[nodiscard]] Window* find_window(Rkey rkey) noexcept;
+  [[nodiscard]] Window* find_window(Rkey rkey, const Accessor& who) noexcept;
+  [[nodiscard]] Region* find_fast_region(Rkey rkey, const Accessor& who) noexcept;
+  void empty(Region& region) noexcept;
+  /// Not in use, and no variant of a fast region's key.
+  [[nodiscard]] bool is_free(std::uint32_t key) const noexcept;
+  [[nodiscard]] std::uint32_t random_key_base() noexcept;
   [[nodiscard]] Rkey random_rkey() noexcept;
   [[nodiscard]] Lkey random_lkey() noexcept;
   [[nodiscard]] Result<const Region*> bindable(const verbs::SendWr& wr, const Window& window,
@@ -154,6 +173,7 @@ class MemoryTable {
   struct KeyOwner {
     Grant* grant;
     Window* window;
+    Region* region;
   };
 
   Random& random_;
@@ -162,6 +182,8 @@ class MemoryTable {
   SlotTable<Window, verbs::MwId> windows_;
   boost::unordered_flat_map<std::uint32_t, KeyOwner> rkeys_;
   boost::unordered_flat_map<std::uint32_t, Region*> lkeys_;
+  boost::unordered_flat_map<std::uint32_t, Region*>
+      fast_bases_;  // by the upper 24 bits of its keys
 };
 
 /// Notes that a WRITE placed `length` bytes at `address` through `grant` (DESIGN D6).

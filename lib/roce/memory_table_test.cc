@@ -99,10 +99,10 @@ void a_reference_goes_stale_when_anything_changes(void**) {
   assert_ok(t.retire_window(window.id));
   assert_false(ref.fresh());
   assert_eq(open(), KeyVerdict::kRetired);
-  assert_ok(t.invalidate(bind.rkey, who.qpn, false));
+  assert_ok(t.invalidate(bind.rkey, who, false));
   assert_false(ref.fresh());
   assert_eq(open(), KeyVerdict::kDenied);
-  assert_error(t.invalidate(bind.rkey, Qpn(6), false), Error::kNotFound);
+  assert_error(t.invalidate(bind.rkey, {Qpn(6), who.pd, who.association}, false), Error::kNotFound);
   assert_ok(t.dealloc_window(window.id));
   RemoteRef other;
   assert_eq(t.open(other, who, region.rkey, kBase, 1, Access::kRemoteRead), KeyVerdict::kAllowed);
@@ -180,8 +180,8 @@ void agrees_with_a_slow_model(void**) {
       case 3: {
         const Accessor who = someone();
         const bool ok = m.key != Rkey() && m.qpn == who.qpn;
-        assert_int_equal(t.can_invalidate(m.key, who.qpn), ok && m.live);
-        assert_int_equal(t.invalidate(m.key, who.qpn, true).has_value(), ok);
+        assert_int_equal(t.can_invalidate(m.key, who), ok && m.live);
+        assert_int_equal(t.invalidate(m.key, who, true).has_value(), ok);
         if (ok) m.live = false;
         break;
       }

@@ -37,6 +37,15 @@ inline std::uint8_t* begin_packet(packet::Frame& frame, const Qp& qp, const net:
   return p;
 }
 
+/// The syndrome of an ACK: how many receives are posted, if this QP tells. The receive of a message
+/// in progress counts, since the MSN beside it does not count that message yet.
+[[nodiscard]] inline std::uint8_t ack_syndrome(Qp& qp) noexcept {
+  ResponderState& r = qp.responder;
+  if (!r.attributes.end_to_end_credits || qp.srq != nullptr) return net::Aeth::kAckUnlimited;
+  r.told_no_credit = r.queue.empty();
+  return net::credit_code(r.queue.size());
+}
+
 /// Local ACK timeout, 4.096 µs × 2^code. Spec: IBA vol. 1 §9.7.6.1.3.
 [[nodiscard]] constexpr Duration ack_timeout(std::uint8_t code) noexcept {
   return Duration::ns(std::int64_t{4096} << code);

@@ -5,6 +5,7 @@
 #include <array>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "base/serial.h"
@@ -17,12 +18,26 @@
 
 namespace h4a::roce {
 
-struct Cq {
+/// Which completion makes an armed queue tell (verbs::Device::req_notify_cq).
+enum class Armed : std::uint8_t { kNot, kSolicited, kAny };
+
+struct Cq : boost::intrusive::list_base_hook<> {  // linked: it was notified and not yet fetched
   explicit Cq(std::uint32_t depth) : ring(depth) {}
   verbs::CqId id;
   std::uint32_t users = 0;
   bool overrun = false;
+  Armed armed = Armed::kNot;
   verbs::Ring<verbs::Completion> ring;
+};
+
+/// A shared receive queue. A QP takes a receive out of it when a message begins, and keeps it.
+struct Srq {
+  explicit Srq(const verbs::SrqOptions& o) : pd(o.pd), limit(o.limit), queue(o.max_wr) {}
+  verbs::SrqId id;
+  verbs::PdId pd;
+  std::uint32_t users = 0;
+  std::uint32_t limit;  // an event is due when fewer are left; 0: none
+  WorkQueue<verbs::RecvWr> queue;
 };
 
 /// A send work request with its place in the PSN space. The send queue is the ring of what is in
@@ -31,6 +46,7 @@ struct SendEntry {
   verbs::SendWr wr;
   std::uint32_t length = 0;  // payload bytes of the message
   Psn first_psn;             // set when its first packet is sent
+  Msn ssn;  // its number among the messages of this QP, from 1 (IBA vol. 1 §9.7.7.2)
   std::uint32_t packets =
       0;  // PSNs it takes: of a READ, those of the responses; 0: a local operation
   bool started = false;
@@ -50,17 +66,23 @@ struct RequesterState {
   Psn una;               // oldest PSN not acknowledged
   Psn sent_end;          // one past the newest PSN ever sent
   std::uint32_t since_ack_request = 0;
-  std::uint8_t reads_in_flight = 0;  // READ entries between queue front and cursor
+  std::uint8_t reads_in_flight = 0;  // READs and atomics between queue front and cursor
   bool waits_rnr = false;            // nothing is sent until the timer fires
   bool went_back = false;            // to `una`, for a NAK; once until it moves or times out
+  bool drained = false;              // SQD: the event was raised
+  // End-to-end credits: the peer has receives for messages up to `credit_limit`.
+  bool credits_counted = false;  // the peer's last ACK said how many receives it has
+  Msn credit_limit;
+  Msn last_ssn;  // of the newest message posted
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_retries_left = 0;
   verbs::RtsAttributes attributes;
   LocalRef local;
 };
 
-/// A READ that the responder executed: kept to be answered again from any point.
-struct ReadResource {
+/// A READ or atomic that the responder executed: kept to be answered again. A READ from any point,
+/// an atomic (one packet) with the value that it found when it was executed.
+struct Resource {
   Psn first_psn;
   std::uint32_t packets = 0;
   std::uint32_t start = 0;  // the packet that the latest request asked to start with
@@ -70,15 +92,19 @@ struct ReadResource {
   std::uint32_t length = 0;
   Msn msn;
   bool replay = false;  // asked for again: dropped quietly if the memory is gone
+  bool atomic = false;
+  std::uint64_t original = 0;  // of an atomic
 };
-inline constexpr std::size_t kReadResourcesMax = 16;
+inline constexpr std::size_t kResourcesMax = 16;
 
 enum class InboundMessage : std::uint8_t { kNone, kSend, kWrite };
 
 struct ResponderState {
   /// `q` is empty.
   explicit ResponderState(WorkQueue<verbs::RecvWr>&& q) noexcept : queue(std::move(q)) {}
-  WorkQueue<verbs::RecvWr> queue;
+  WorkQueue<verbs::RecvWr> queue;  // not used if the QP has a shared receive queue
+  verbs::RecvWr held;              // taken from the shared queue for the message in progress
+  bool holds = false;
   Psn expected;
   Msn msn;
   InboundMessage message = InboundMessage::kNone;
@@ -90,38 +116,63 @@ struct ResponderState {
   bool discarded = false;      // WRITE: some of it met a retired window
   RemoteRef remote;
   LocalRef local;
-  // READs, oldest first.
-  std::array<ReadResource, kReadResourcesMax> reads;
-  std::uint8_t read_begin = 0;
-  std::uint8_t read_count = 0;
-  std::uint8_t reads_pending = 0;
-  RemoteRef read_remote;
+  // READs and atomics, oldest first.
+  std::array<Resource, kResourcesMax> resources;
+  std::uint8_t resource_begin = 0;
+  std::uint8_t resource_count = 0;
+  std::uint8_t resources_pending = 0;  // that wait to be answered
+  RemoteRef resource_remote;
   // What is to be sent, in this order, after pending READ responses.
   bool nak_pending = false;
   bool ack_pending = false;
+  bool told_no_credit = false;  // the last ACK said that no receive is posted
   std::uint8_t nak_syndrome = 0;
   Psn nak_psn;
   Msn nak_msn;
   verbs::RtrAttributes attributes;
 };
 
+/// Payloads of inlined work requests: one place for each slot of the send queue.
+class InlineStore {
+ public:
+  InlineStore(std::uint32_t slots, std::uint32_t bytes_each)
+      : stride_(bytes_each),
+        bytes_(bytes_each == 0
+                   ? nullptr
+                   : std::make_unique<std::uint8_t[]>(std::size_t{slots} * bytes_each)) {}
+  [[nodiscard]] std::uint32_t bytes_max() const noexcept { return stride_; }
+  [[nodiscard]] std::uint8_t* at(std::uint32_t slot) noexcept {
+    return bytes_.get() + std::size_t{slot} * stride_;
+  }
+
+ private:
+  std::uint32_t stride_;
+  std::unique_ptr<std::uint8_t[]> bytes_;
+};
+
 struct Qp final : boost::intrusive::list_base_hook<>, TimerNode {
-  Qp(const verbs::QpOptions& options, Cq& send, Cq& recv)
-      : type(options.type),
-        pd(options.pd),
+  Qp(const verbs::QpOptions& options_given, Cq& send, Cq& recv, Srq* shared)
+      : options(options_given),
+        type(options_given.type),
+        pd(options_given.pd),
         send_cq(&send),
         recv_cq(&recv),
+        srq(shared),
         requester(WorkQueue<SendEntry>(options.max_send_wr)),
-        responder(WorkQueue<verbs::RecvWr>(options.max_recv_wr)) {}
+        inlined(requester.queue.slots(), options.max_inline),
+        responder(WorkQueue<verbs::RecvWr>(shared == nullptr ? options.max_recv_wr : 1)) {}
 
+  verbs::QpOptions options;
   Qpn qpn;
   verbs::QpType type;
   verbs::PdId pd;
   Cq* send_cq;
   Cq* recv_cq;
+  Srq* srq;  // nullptr: receives come from its own queue
   verbs::QpState state = verbs::QpState::kReset;
   bool overran = false;  // a completion of it found its queue full
   bool responder_turn = true;
+  bool heard_peer = false;  // a packet of its peer was accepted
   verbs::InitAttributes init;
   std::uint16_t mtu = 1024;
   std::uint16_t udp_source_port = 0;
@@ -131,8 +182,11 @@ struct Qp final : boost::intrusive::list_base_hook<>, TimerNode {
   PathId path;
   std::uint64_t retransmitted_packets = 0;
   RequesterState requester;
+  InlineStore inlined;
   ResponderState responder;
 
+  /// Whose regions its receives name.
+  [[nodiscard]] verbs::PdId receive_pd() const noexcept { return srq == nullptr ? pd : srq->pd; }
   [[nodiscard]] Accessor accessor() const noexcept { return {qpn, pd, association}; }
 };
 static_assert(sizeof(Qp) <= 2048);

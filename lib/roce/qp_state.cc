@@ -15,15 +15,15 @@ constexpr auto kTransitions = [] {
   using enum QpEvent;
   using enum QpState;
   return std::to_array<Transition>({
-      {kToInit, kReset, kInit},   {kToInit, kInit, kInit},    {kToRtr, kInit, kRtr},
-      {kToRts, kRtr, kRts},       {kToError, kInit, kError},  {kToError, kRtr, kError},
-      {kToError, kRts, kError},   {kToError, kSqd, kError},   {kToError, kSqe, kError},
-      {kToError, kError, kError}, {kToReset, kReset, kReset}, {kToReset, kInit, kReset},
-      {kToReset, kRtr, kReset},   {kToReset, kRts, kReset},   {kToReset, kSqd, kReset},
-      {kToReset, kSqe, kReset},   {kToReset, kError, kReset}, {kFailure, kInit, kError},
-      {kFailure, kRtr, kError},   {kFailure, kRts, kError},   {kFailure, kSqd, kError},
-      {kFailure, kSqe, kError},   {kToRts, kSqe, kRts},       {kSendFailure, kRts, kSqe},
-      {kSendFailure, kSqd, kSqe},
+      {kToInit, kReset, kInit},      {kToInit, kInit, kInit},     {kToRtr, kInit, kRtr},
+      {kToRts, kRtr, kRts},       {kToRts, kSqd, kRts},      {kToRts, kSqe, kRts}, {kToSqd, kRts, kSqd},
+      {kToError, kInit, kError},  {kToError, kRtr, kError},  {kToError, kRts, kError},
+      {kToError, kSqd, kError},   {kToError, kSqe, kError},  {kToError, kError, kError},
+      {kToReset, kReset, kReset}, {kToReset, kInit, kReset}, {kToReset, kRtr, kReset},
+      {kToReset, kRts, kReset},   {kToReset, kSqd, kReset},  {kToReset, kSqe, kReset},
+      {kToReset, kError, kReset}, {kFailure, kInit, kError}, {kFailure, kRtr, kError},
+      {kFailure, kRts, kError},   {kFailure, kSqd, kError},  {kFailure, kSqe, kError},
+      {kSendFailure, kRts, kSqe}, {kSendFailure, kSqd, kSqe},
   });
 }();
 
@@ -63,6 +63,8 @@ std::string_view to_string(QpEvent event) noexcept {
       return "to_rtr";
     case QpEvent::kToRts:
       return "to_rts";
+    case QpEvent::kToSqd:
+      return "to_sqd";
     case QpEvent::kToError:
       return "to_error";
     case QpEvent::kToReset:

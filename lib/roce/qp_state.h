@@ -1,8 +1,7 @@
 // The states of a queue pair and what moves it between them, declared once as rows.
 // Spec: IBA vol. 1 §10.3.1 (figure 124) and §11.2.5.2 (allowed transitions).
 //
-// SQE exists for UC and UD only. SQD is a state of the specification that no event of ours leads to:
-// draining is not offered. It has rows so that it could be left.
+// SQE exists for UC and UD only: no event of an RC queue pair leads to it.
 #pragma once
 
 #include <array>
@@ -17,14 +16,15 @@ enum class QpEvent : std::uint8_t {
   kToInit,  // the calls of verbs::Device
   kToRtr,
   kToRts,
+  kToSqd,
   kToError,
   kToReset,
   kFailure,      // the transport gave up: retries, a NAK, a protocol error, a full completion queue
   kSendFailure,  // UC and UD: a send work request completed in error
 };
-inline constexpr std::array kQpEvents = {QpEvent::kToInit,     QpEvent::kToRtr,   QpEvent::kToRts,
-                                         QpEvent::kToError,    QpEvent::kToReset, QpEvent::kFailure,
-                                         QpEvent::kSendFailure};
+inline constexpr std::array kQpEvents = {QpEvent::kToInit,  QpEvent::kToRtr,  QpEvent::kToRts,
+                                         QpEvent::kToSqd,   QpEvent::kToError, QpEvent::kToReset,
+                                         QpEvent::kFailure, QpEvent::kSendFailure};
 inline constexpr std::array kQpStates = {
     verbs::QpState::kReset, verbs::QpState::kInit, verbs::QpState::kRtr,  verbs::QpState::kRts,
     verbs::QpState::kSqd,   verbs::QpState::kSqe,  verbs::QpState::kError};
@@ -37,9 +37,10 @@ inline constexpr std::array kQpStates = {
   using enum verbs::QpState;
   return s == kRtr || s == kRts || s == kSqd || s == kSqe;
 }
-/// Acknowledgements and responses are taken in, and requests are sent.
+/// Acknowledgements and responses are taken in, and requests are sent; in SQD only those that were
+/// begun before.
 [[nodiscard]] constexpr bool sends_requests(verbs::QpState s) noexcept {
-  return s == verbs::QpState::kRts;
+  return s == verbs::QpState::kRts || s == verbs::QpState::kSqd;
 }
 
 [[nodiscard]] std::string_view to_string(verbs::QpState state) noexcept;

@@ -1,6 +1,7 @@
 #include "roce/requester.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "roce/datagram.h"
 #include "roce/packet_builder.h"
@@ -60,16 +61,25 @@ Opcode opcode_of(const SendEntry& e, Position position) noexcept {
       return net::rc_write(position);
     case WrOpcode::kRdmaRead:
       return Opcode::kRcReadRequest;
+    case WrOpcode::kCompareSwap:
+      return Opcode::kRcCompareSwap;
+    case WrOpcode::kFetchAdd:
+      return Opcode::kRcFetchAdd;
     default:
       break;
   }
   return net::rc_send(position);
 }
 
-/// Gathers [offset, +length) of the work request's memory into the frame's pieces.
-/// @return false if a region is gone or does not allow it.
+/// Gathers [offset, +length) of the work request's memory into the frame's pieces. The entry is the
+/// cursor's. @return false if a region is gone or does not allow it.
 bool gather(Core& core, Qp& qp, const SendEntry& e, std::uint64_t offset, std::uint32_t length,
             packet::Frame& frame) noexcept {
+  if (e.wr.inlined) {
+    const RequesterState& r = qp.requester;
+    if (length > 0) frame.add_piece(qp.inlined.at(r.queue.slot(r.cursor)) + offset, length);
+    return true;
+  }
   for (std::size_t i = 0; i < e.wr.sge_count && length > 0; ++i) {
     const verbs::Sge& sge = e.wr.sges[i];
     if (offset >= sge.length) {
@@ -87,7 +97,7 @@ bool gather(Core& core, Qp& qp, const SendEntry& e, std::uint64_t offset, std::u
   return length == 0;
 }
 
-/// The scatter list of a READ must be writable before it is asked for. Spec: IBA vol. 1 §9.7.3.1.
+/// The scatter list of a READ or atomic must be writable before it is asked for. Spec: IBA vol. 1 §9.7.3.1.
 bool can_scatter(Core& core, Qp& qp, const SendEntry& e) noexcept {
   for (std::size_t i = 0; i < e.wr.sge_count; ++i) {
     const verbs::Sge& sge = e.wr.sges[i];
@@ -115,6 +125,12 @@ void build_extended(const SendEntry& e, const net::OpcodeInfo& row, std::uint8_t
     net::Reth{e.wr.remote_address + offset, e.wr.rkey,
               static_cast<std::uint32_t>(e.length - offset)}
         .build(p + row.offset(Header::kReth));
+  if (row.has(Header::kAtomicEth)) {
+    const bool swaps = e.wr.opcode == WrOpcode::kCompareSwap;
+    net::AtomicEth{e.wr.remote_address, e.wr.rkey, swaps ? e.wr.swap : e.wr.compare_add,
+                   swaps ? e.wr.compare_add : 0}
+        .build(p + row.offset(Header::kAtomicEth));
+  }
   if (row.has(Header::kImmDt)) net::ImmDt{e.wr.imm}.build(p + row.offset(Header::kImmDt));
   if (row.has(Header::kIeth)) net::Ieth{e.wr.invalidate_rkey}.build(p + row.offset(Header::kIeth));
 }
@@ -130,6 +146,23 @@ bool asks_for_ack(const Core& core, Qp& qp, bool ends) noexcept {
       ends || ++r.since_ack_request >= interval || in_flight(r) + 1 >= core.options.window_packets;
   if (asks) r.since_ack_request = 0;
   return asks;
+}
+
+bool needs_receive(WrOpcode opcode) noexcept {
+  return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm ||
+         opcode == WrOpcode::kSendWithInvalidate || opcode == WrOpcode::kRdmaWriteWithImm;
+}
+
+/// The peer counts its receives and has none for this message. Spec: IBA vol. 1 §9.7.7.2.
+bool is_limited(const RequesterState& r, const SendEntry& e) noexcept {
+  return r.credits_counted && needs_receive(e.wr.opcode) && e.ssn.since(r.credit_limit) > 0;
+}
+
+/// A limited message may send one packet, when nothing else is in flight, to ask; once that is
+/// acknowledged, the peer has a receive for it after all and the rest may follow.
+bool credits_allow(const RequesterState& r, const SendEntry& e) noexcept {
+  if (!is_limited(r, e) || r.next == r.una) return true;
+  return r.cursor == r.queue.begin_index() && e.started && packet_index(e, r.una) > 0;
 }
 
 void count_sent(Core& core, Qp& qp, std::uint32_t payload) noexcept {
@@ -160,14 +193,15 @@ void advance(Core& core, Qp& qp, const SendEntry& e, std::uint32_t psns, Instant
     core.timers.arm(qp, now + ack_timeout(r.attributes.timeout));
 }
 
-bool build_read(Core& core, Qp& qp, SendEntry& e, packet::Frame& frame, Instant now) noexcept {
+/// A READ from where its responses are missing, or an atomic.
+bool build_query(Core& core, Qp& qp, SendEntry& e, packet::Frame& frame, Instant now) noexcept {
   RequesterState& r = qp.requester;
   if (!can_scatter(core, qp, e)) {
     e.status = CompletionStatus::kLocalProtection;
     return false;
   }
   const std::uint32_t index = packet_index(e, r.next);
-  const net::OpcodeInfo& row = net::info(Opcode::kRcReadRequest);
+  const net::OpcodeInfo& row = net::info(opcode_of(e, Position::kOnly));
   std::uint8_t* p = begin_packet(frame, qp, row, r.next, {.ack_req = true});
   build_extended(e, row, p, std::uint64_t{index} * qp.mtu);
   count_sent(core, qp, 0);
@@ -196,7 +230,7 @@ bool build_data(Core& core, Qp& qp, SendEntry& e, packet::Frame& frame, Instant 
       net::info(opcode_for(qp.type, opcode_of(e, position_of(index, e.packets))));
   std::uint8_t* p = begin_packet(frame, qp, row, r.next,
                                  {.solicited = row.ends() && e.wr.solicited,
-                                  .ack_req = asks_for_ack(core, qp, row.ends()),
+                                  .ack_req = asks_for_ack(core, qp, row.ends() || is_limited(r, e)),
                                   .payload = payload});
   build_extended(e, row, p, offset);
   if (to != nullptr) datagram::address(qp, *to, e.wr, row, p, frame);
@@ -205,16 +239,19 @@ bool build_data(Core& core, Qp& qp, SendEntry& e, packet::Frame& frame, Instant 
   return true;
 }
 
+bool execute_memory(MemoryTable& memory, const verbs::SendWr& wr, const Accessor& who) noexcept {
+  if (wr.opcode == WrOpcode::kBindWindow) return memory.bind(wr, who).has_value();
+  if (wr.opcode == WrOpcode::kFastRegister) return memory.fast_register(wr, who).has_value();
+  return memory.invalidate(wr.invalidate_rkey, who, false).has_value();
+}
+
 void execute_local(Core& core, Qp& qp, SendEntry& e) noexcept {
   RequesterState& r = qp.requester;
   if (!e.started) {
     e.started = true;  // once, also if the cursor comes by again
-    const bool ok = e.wr.opcode == WrOpcode::kBindWindow
-                        ? core.memory.bind(e.wr, qp.accessor()).has_value()
-                        : core.memory.invalidate(e.wr.invalidate_rkey, qp.qpn, false).has_value();
-    if (!ok)
-      e.status = e.wr.opcode == WrOpcode::kBindWindow ? CompletionStatus::kWindowBind
-                                                      : CompletionStatus::kLocalQpOperation;
+    if (!execute_memory(core.memory, e.wr, qp.accessor()))
+      e.status = e.wr.opcode == WrOpcode::kLocalInvalidate ? CompletionStatus::kLocalQpOperation
+                                                           : CompletionStatus::kWindowBind;
   }
   if (e.status == CompletionStatus::kSuccess) ++r.cursor;
   complete_executed(core, qp);
@@ -228,13 +265,32 @@ void start(const Qp& qp, SendEntry& e) noexcept {
   if (is_read(e) && e.packets > kReadPacketsMax) e.status = CompletionStatus::kLocalLength;
 }
 
-bool read_fits(const RequesterState& r, const SendEntry& e, std::uint32_t packets) noexcept {
-  return !is_read(e) ||
+bool query_fits(const RequesterState& r, const SendEntry& e, std::uint32_t packets) noexcept {
+  return !awaits_response(e) ||
          (r.reads_in_flight < r.attributes.max_rd_atomic && in_flight(r) + packets < kPsnWindow);
 }
 
 bool is_known(WrOpcode opcode) noexcept {
-  return opcode <= WrOpcode::kLocalInvalidate;
+  return opcode <= WrOpcode::kFastRegister;
+}
+
+bool is_local(WrOpcode opcode) noexcept {
+  return opcode == WrOpcode::kBindWindow || opcode == WrOpcode::kLocalInvalidate ||
+         opcode == WrOpcode::kFastRegister;
+}
+
+bool may_be_inlined(WrOpcode opcode) noexcept {
+  return opcode == WrOpcode::kRdmaWrite || needs_receive(opcode);
+}
+
+/// Copies what `wr` names into the place of the entry that is posted next.
+void copy_inline(Qp& qp, const verbs::SendWr& wr) noexcept {
+  std::uint8_t* to = qp.inlined.at(qp.requester.queue.slot(qp.requester.queue.end_index()));
+  for (std::size_t i = 0; i < wr.sge_count; ++i) {
+    if (wr.sges[i].length == 0) continue;
+    std::memcpy(to, reinterpret_cast<const std::uint8_t*>(wr.sges[i].address), wr.sges[i].length);
+    to += wr.sges[i].length;
+  }
 }
 
 /// What UC has of all that RC has. Spec: IBA vol. 1 table 36.
@@ -260,8 +316,12 @@ Result<void> validate(const Core& core, const Qp& qp, const verbs::SendWr& wr) n
   for (std::size_t i = 0; i < wr.sge_count; ++i) length += wr.sges[i].length;
   if (length > kMessageMaxBytes) return failure(Error::kInvalidArgument);
   if (qp.type == verbs::QpType::kUc && !uc_has(wr.opcode)) return failure(Error::kInvalidArgument);
+  if (wr.inlined && (!may_be_inlined(wr.opcode) || length > qp.inlined.bytes_max()))
+    return failure(Error::kInvalidArgument);
   if (is_datagram(qp.type)) return datagram::validate(core, qp, wr, length);
-  if (wr.opcode == WrOpcode::kRdmaRead && qp.requester.attributes.max_rd_atomic == 0)
+  if (is_atomic(wr.opcode) && length != kAtomicBytes) return failure(Error::kInvalidArgument);
+  if ((wr.opcode == WrOpcode::kRdmaRead || is_atomic(wr.opcode)) &&
+      qp.requester.attributes.max_rd_atomic == 0)
     return failure(Error::kInvalidArgument);  // it could never be sent
   return {};
 }
@@ -269,10 +329,12 @@ Result<void> validate(const Core& core, const Qp& qp, const verbs::SendWr& wr) n
 void post(Qp& qp, const verbs::SendWr& wr) noexcept {
   SendEntry e;
   e.wr = wr;
-  if (wr.opcode != WrOpcode::kBindWindow && wr.opcode != WrOpcode::kLocalInvalidate) {
+  if (!is_local(wr.opcode)) {
     for (std::size_t i = 0; i < wr.sge_count; ++i) e.length += wr.sges[i].length;
     e.packets = packets_for(e.length, qp.mtu);
+    e.ssn = ++qp.requester.last_ssn;
   }
+  if (wr.inlined) copy_inline(qp, wr);
   qp.requester.queue.push(e);
 }
 
@@ -281,9 +343,11 @@ bool can_send(const Core& core, const Qp& qp) noexcept {
   if (!sends_requests(qp.state) || r.waits_rnr || r.cursor == r.queue.end_index()) return false;
   const SendEntry& e = r.queue.at(r.cursor);
   if (e.status != CompletionStatus::kSuccess) return false;
+  if (qp.state == verbs::QpState::kSqd && !e.started) return false;
   const bool fresh = !e.started || is_local(e) || r.next == e.first_psn;
   if (e.wr.fence && fresh && r.reads_in_flight > 0) return false;
-  return is_local(e) || (in_flight(r) < core.options.window_packets && read_fits(r, e, e.packets));
+  return is_local(e) || (in_flight(r) < core.options.window_packets && credits_allow(r, e) &&
+                         query_fits(r, e, e.packets));
 }
 
 bool build(Core& core, Qp& qp, packet::Frame& frame, Instant now) noexcept {
@@ -296,7 +360,8 @@ bool build(Core& core, Qp& qp, packet::Frame& frame, Instant now) noexcept {
     }
     start(qp, e);
     if (e.status == CompletionStatus::kSuccess &&
-        (is_read(e) ? build_read(core, qp, e, frame, now) : build_data(core, qp, e, frame, now)))
+        (awaits_response(e) ? build_query(core, qp, e, frame, now)
+                            : build_data(core, qp, e, frame, now)))
       return true;
     complete_executed(core, qp);
   }

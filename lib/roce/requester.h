@@ -7,8 +7,8 @@
 // cursor returns to the oldest unacknowledged PSN and packets are built anew from the application's
 // memory.
 //
-// requester.cc builds packets, completer.cc takes in acknowledgements, READ responses and
-// time-outs.
+// requester.cc builds packets, completer.cc takes in acknowledgements, responses to READs
+// and atomics, and time-outs.
 #pragma once
 
 #include "base/time.h"
@@ -23,13 +23,23 @@ namespace h4a::roce::requester {
                                     const verbs::SendWr& wr) noexcept;
 void post(Qp& qp, const verbs::SendWr& wr) noexcept;
 
+/// What an atomic works on.
+inline constexpr std::uint32_t kAtomicBytes = 8;
+[[nodiscard]] constexpr bool is_atomic(verbs::WrOpcode opcode) noexcept {
+  return opcode == verbs::WrOpcode::kCompareSwap || opcode == verbs::WrOpcode::kFetchAdd;
+}
+/// An acknowledgement does not complete it: data must come back.
+[[nodiscard]] inline bool awaits_response(const SendEntry& e) noexcept {
+  return e.wr.opcode == verbs::WrOpcode::kRdmaRead || is_atomic(e.wr.opcode);
+}
+
 /// True if build() would make a packet or execute a local operation.
 [[nodiscard]] bool can_send(const Core& core, const Qp& qp) noexcept;
 /// Executes local operations that are due, and builds one packet if there is one.
 /// @return false if `frame` was not used.
 [[nodiscard]] bool build(Core& core, Qp& qp, packet::Frame& frame, Instant now) noexcept;
 
-/// Takes in an acknowledgement or READ response whose structure and QP are proven. Sets
+/// Takes in an acknowledgement or response whose structure and QP are proven. Sets
 /// `frame.drop` through the core if nothing waits for it.
 void receive(Core& core, Qp& qp, const net::TransportPacket& packet, packet::Frame& frame,
              Instant now) noexcept;

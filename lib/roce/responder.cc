@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "roce/packet_builder.h"
-#include "roce/read_resources.h"
+#include "roce/resources.h"
 #include "roce/scatter.h"
 
 namespace h4a::roce::responder {
@@ -40,7 +40,7 @@ enum class Step : std::uint8_t {
 struct Verdict {
   Step step;
   std::uint8_t syndrome;
-  /// Of the receive work request at the front; kSuccess: none, it is flushed.
+  /// Of the receive work request of the message; kSuccess: none, it is flushed.
   CompletionStatus status;
   Drop drop;
 };
@@ -74,6 +74,14 @@ bool is_write(const Request& q) noexcept {
 }
 bool is_read(const Request& q) noexcept {
   return q.row.operation == Operation::kReadRequest;
+}
+
+bool is_atomic(const Request& q) noexcept {
+  return q.row.operation == Operation::kCompareSwap || q.row.operation == Operation::kFetchAdd;
+}
+/// Answered with data of its own, from a responder resource.
+bool takes_resource(const Request& q) noexcept {
+  return is_read(q) || is_atomic(q);
 }
 
 bool is_rnr(std::uint8_t syndrome) noexcept {
@@ -112,7 +120,6 @@ Step check_psn(Request& q) noexcept {
 
 /// Spec: IBA vol. 1 §9.7.4.1.3, table 39 (opcode sequences).
 Step check_order(Request& q) noexcept {
-  if (!is_send(q) && !is_write(q) && !is_read(q)) return Step::kBadRequest;  // atomics: not offered
   if (q.row.starts())
     return q.r.message == InboundMessage::kNone ? Step::kAccess : Step::kBadRequest;
   const InboundMessage own = is_send(q) ? InboundMessage::kSend : InboundMessage::kWrite;
@@ -122,16 +129,33 @@ Step check_order(Request& q) noexcept {
 /// What the QP honours at all. Spec: IBA vol. 1 §9.7.4.1.4.
 Step check_access(Request& q) noexcept {
   if (is_write(q) && !allows(q.qp.init.access, Access::kRemoteWrite)) return Step::kBadRequest;
-  if (is_read(q) &&
-      (!allows(q.qp.init.access, Access::kRemoteRead) || !read_resources::has_room(q.r)))
-    return Step::kBadRequest;
+  if (is_read(q) && !allows(q.qp.init.access, Access::kRemoteRead)) return Step::kBadRequest;
+  if (is_atomic(q) && !allows(q.qp.init.access, Access::kRemoteAtomic)) return Step::kBadRequest;
+  if (takes_resource(q) && !resources::has_room(q.r)) return Step::kBadRequest;
   return Step::kReceiveSlot;
+}
+
+/// Sees that the message in progress has a receive. A shared one is taken out of its queue at once,
+/// so that no other QP can take it; it is flushed if the message fails.
+bool hold_receive(Request& q) noexcept {
+  Srq* srq = q.qp.srq;
+  if (srq == nullptr) return !q.r.queue.empty();
+  if (q.r.holds) return true;
+  if (srq->queue.empty()) return false;
+  q.r.held = srq->queue.front();
+  q.r.holds = true;
+  srq->queue.pop();
+  q.core.check_limit(*srq);
+  return true;
+}
+const verbs::RecvWr& receive_of(const Request& q) noexcept {
+  return q.qp.srq == nullptr ? q.r.queue.front() : q.r.held;
 }
 
 /// Spec: IBA vol. 1 §9.7.4.1.6 (receive queue), §9.7.5.2.8 (RNR NAK).
 Step check_receive_slot(Request& q) noexcept {
   const bool needs = is_send(q) || (is_write(q) && q.row.has(Header::kImmDt));
-  return needs && q.r.queue.empty() ? Step::kNotReady : Step::kLength;
+  return needs && !hold_receive(q) ? Step::kNotReady : Step::kLength;
 }
 
 /// FIRST and MIDDLE are full, LAST is not empty, ONLY may be. Spec: IBA vol. 1 §9.7.4.1.7.
@@ -142,6 +166,9 @@ bool packet_length_fits(const Request& q) noexcept {
 }
 
 Step check_length(Request& q) noexcept {
+  // An atomic has no payload; its eight bytes are aligned to eight. Spec: IBA vol. 1 §9.4.5.
+  if (is_atomic(q))
+    return q.packet.atomic_eth().virtual_address % 8 == 0 ? Step::kKey : Step::kBadRequest;
   if (is_read(q)) {
     const std::uint32_t length = q.packet.reth().dma_length;
     q.psns = packets_for(length, q.qp.mtu);
@@ -151,7 +178,7 @@ Step check_length(Request& q) noexcept {
   const std::uint64_t total = std::uint64_t{received_before(q)} + q.payload.size();
   // A SEND says nowhere how long it will be; a receive request may have room for more than a message.
   if (is_send(q)) {
-    const std::uint64_t room = std::min(capacity(q.r.queue.front()), kMessageMaxBytes);
+    const std::uint64_t room = std::min(capacity(receive_of(q)), kMessageMaxBytes);
     return total <= room ? Step::kKey : Step::kTooLong;
   }
   const std::uint32_t announced = target(q).dma_length;
@@ -159,17 +186,27 @@ Step check_length(Request& q) noexcept {
   return fits && announced <= kMessageMaxBytes ? Step::kKey : Step::kBadRequest;
 }
 
+/// A retired window (DESIGN D4) lets no atomic through: it would have to be executed to be answered.
+Step check_atomic_key(Request& q) noexcept {
+  const net::AtomicEth request = q.packet.atomic_eth();
+  RemoteRef ref;
+  const KeyVerdict verdict =
+      q.core.memory.open(ref, q.qp.accessor(), request.rkey, request.virtual_address,
+                         sizeof(std::uint64_t), Access::kRemoteAtomic);
+  return verdict == KeyVerdict::kAllowed ? Step::kExecute : Step::kBadKey;
+}
+
 /// A zero-length access needs no key (C9-88). Spec: IBA vol. 1 §9.7.4.1.5; DESIGN D3.
 Step check_key(Request& q) noexcept {
   const Accessor who = q.qp.accessor();
   if (is_send(q)) {
     if (!q.row.has(Header::kIeth)) return Step::kExecute;
-    return q.core.memory.can_invalidate(q.packet.ieth().rkey, q.qp.qpn) ? Step::kExecute
-                                                                        : Step::kBadKey;
+    return q.core.memory.can_invalidate(q.packet.ieth().rkey, who) ? Step::kExecute : Step::kBadKey;
   }
+  if (is_atomic(q)) return check_atomic_key(q);
   const net::Reth reth = target(q);
   if (reth.dma_length == 0) return Step::kExecute;
-  RemoteRef& ref = is_read(q) ? q.r.read_remote : q.r.remote;
+  RemoteRef& ref = is_read(q) ? q.r.resource_remote : q.r.remote;
   const std::uint32_t before = is_read(q) ? 0 : received_before(q);
   // In the middle of a WRITE the key is asked again only if it changed meanwhile.
   if (!q.row.starts() && ref.fresh())
@@ -182,8 +219,9 @@ Step check_key(Request& q) noexcept {
 
 /// Copies a SEND into the receive work request at the front of the queue.
 bool place_send(Request& q, std::uint64_t offset) noexcept {
-  const verbs::RecvWr& wr = q.r.queue.front();
-  return scatter({q.core.memory, q.r.local, q.qp.pd}, {wr.sges, wr.sge_count}, offset, q.payload);
+  const verbs::RecvWr& wr = receive_of(q);
+  return scatter({q.core.memory, q.r.local, q.qp.receive_pd()}, {wr.sges, wr.sge_count}, offset,
+                 q.payload);
 }
 
 void place_write(Request& q, std::uint64_t address) noexcept {
@@ -199,7 +237,7 @@ void place_write(Request& q, std::uint64_t address) noexcept {
 
 void complete_receive(Request& q, CompletionStatus status) noexcept {
   verbs::Completion c;
-  c.wr_id = q.r.queue.front().wr_id;
+  c.wr_id = receive_of(q).wr_id;
   c.status = status;
   c.opcode =
       is_write(q) ? verbs::CompletionOpcode::kRecvRdmaWithImm : verbs::CompletionOpcode::kRecv;
@@ -213,7 +251,10 @@ void complete_receive(Request& q, CompletionStatus status) noexcept {
     c.has_invalidate = true;
     c.invalidated_rkey = q.packet.ieth().rkey;
   }
-  q.r.queue.pop();
+  if (q.qp.srq == nullptr)
+    q.r.queue.pop();
+  else
+    q.r.holds = false;
   q.core.complete(q.qp, *q.qp.recv_cq, c);
 }
 
@@ -221,19 +262,38 @@ void end_message(Request& q) noexcept {
   q.r.message = InboundMessage::kNone;
   q.r.msn = q.r.msn + 1;
   if (q.row.has(Header::kIeth))  // proven to be there by check_key
-    static_cast<void>(q.core.memory.invalidate(q.packet.ieth().rkey, q.qp.qpn, true));
+    static_cast<void>(q.core.memory.invalidate(q.packet.ieth().rkey, q.qp.accessor(), true));
   if (is_send(q) || q.row.has(Header::kImmDt)) complete_receive(q, CompletionStatus::kSuccess);
 }
 
 Step execute_read(Request& q) noexcept {
-  read_resources::add(q.r, q.packet.reth(), q.psns);
+  resources::add_read(q.r, q.packet.reth(), q.psns);
   q.r.msn = q.r.msn + 1;
   q.r.expected = q.r.expected + q.psns;
   return Step::kDone;
 }
 
+/// Atomic towards every QP and also towards the CPU, since it is the CPU that does it: the
+/// application may use std::atomic_ref on the same eight bytes. They are a number in host order.
+/// Spec: IBA vol. 1 §9.4.5.
+Step execute_atomic(Request& q) noexcept {
+  const net::AtomicEth request = q.packet.atomic_eth();
+  auto* word = reinterpret_cast<std::uint64_t*>(request.virtual_address);
+  std::uint64_t original = request.compare;
+  if (q.row.operation == Operation::kFetchAdd)
+    original = __atomic_fetch_add(word, request.swap_or_add, __ATOMIC_SEQ_CST);
+  else  // on failure `original` becomes what was found, on success it was that already
+    __atomic_compare_exchange_n(word, &original, request.swap_or_add, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
+  resources::add_atomic(q.r, request, original);
+  q.r.msn = q.r.msn + 1;
+  ++q.r.expected;
+  return Step::kDone;
+}
+
 Step execute(Request& q) noexcept {
   if (is_read(q)) return execute_read(q);
+  if (is_atomic(q)) return execute_atomic(q);
   const net::Reth reth = target(q);
   if (q.row.starts()) {
     q.r.message = is_send(q) ? InboundMessage::kSend : InboundMessage::kWrite;
@@ -261,14 +321,17 @@ Step acknowledge(Request& q) noexcept {
   return Step::kDone;
 }
 
-/// Acknowledged again, not executed; a READ is answered again. Spec: IBA vol. 1 §9.7.4.1.2; DESIGN
-/// D4.
+/// Acknowledged again, not executed; a READ is answered anew, an atomic with what it found then.
+/// Spec: IBA vol. 1 §9.7.4.1.2; DESIGN D4.
 Step duplicate(Request& q) noexcept {
   q.core.drop(q.frame, Drop::kDuplicatePsn);
-  if (!is_read(q))
-    q.r.ack_pending = true;
+  const Psn psn = q.packet.bth().psn();
+  if (is_read(q))
+    static_cast<void>(resources::replay_read(q.qp, q.r, psn, q.packet.reth()));
+  else if (is_atomic(q))
+    static_cast<void>(resources::replay_atomic(q.r, psn, q.packet.atomic_eth()));
   else
-    static_cast<void>(read_resources::replay(q.qp, q.r, q.packet.bth().psn(), q.packet.reth()));
+    q.r.ack_pending = true;
   return Step::kDone;
 }
 
@@ -400,20 +463,20 @@ void receive(Core& core, Qp& qp, const net::TransportPacket& packet,
 
 bool has_output(const Qp& qp) noexcept {
   const ResponderState& r = qp.responder;
-  return r.reads_pending > 0 || r.nak_pending || r.ack_pending;
+  return r.resources_pending > 0 || r.nak_pending || r.ack_pending;
 }
 
 bool build(Core& core, Qp& qp, packet::Frame& frame) noexcept {
   ResponderState& r = qp.responder;
-  while (r.reads_pending > 0) {
+  while (r.resources_pending > 0) {
     Psn revoked;
-    switch (read_resources::build(core, qp, frame, revoked)) {
-      case read_resources::Response::kBuilt:
+    switch (resources::build(core, qp, frame, revoked)) {
+      case resources::Response::kBuilt:
         ++core.counters.tx_packets;
         return true;
-      case read_resources::Response::kSkipped:
+      case resources::Response::kSkipped:
         break;
-      case read_resources::Response::kRevoked:
+      case resources::Response::kRevoked:
         revoke(core, qp, revoked);
         break;
     }
@@ -424,13 +487,13 @@ bool build(Core& core, Qp& qp, packet::Frame& frame) noexcept {
   }
   if (!r.ack_pending) return false;
   r.ack_pending = false;
-  build_acknowledge(core, qp, frame, r.expected - 1, {Aeth::kAckUnlimited, r.msn});
+  build_acknowledge(core, qp, frame, r.expected - 1, {ack_syndrome(qp), r.msn});
   return true;
 }
 
 void discard_output(Qp& qp) noexcept {
   ResponderState& r = qp.responder;
-  read_resources::clear_pending(r);
+  resources::clear_pending(r);
   r.nak_pending = false;
   r.ack_pending = false;
 }

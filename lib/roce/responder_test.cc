@@ -267,8 +267,8 @@ void what_the_qp_does_not_honour(void**) {
   expect_refused(w, write(w, 500, 0, "data"), 0x61, Drop::kInvalidRequest);
   Bench r({.access = Access::kRemoteWrite});
   expect_refused(r, read(r, 500, 0, 8), 0x61, Drop::kInvalidRequest);
-  Bench a;
-  expect_refused(a, {.opcode = Opcode::kRcFetchAdd, .psn = 500}, 0x61, Drop::kInvalidRequest);
+  Bench a({.access = Access::kRemoteWrite | Access::kRemoteRead});
+  expect_refused(a, fetch_add(a, 500, 0, 1), 0x61, Drop::kInvalidRequest);
 }
 
 void wrong_lengths_and_orders(void**) {

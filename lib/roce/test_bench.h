@@ -36,6 +36,10 @@ struct Packet {
   std::optional<std::uint32_t> msn = std::nullopt;
   std::optional<std::uint32_t> imm = std::nullopt;
   std::optional<Rkey> invalidate = std::nullopt;
+  std::optional<std::uint64_t> swap_or_add = std::nullopt;  // AtomicETH
+  std::optional<std::uint64_t> compare = std::nullopt;
+  std::optional<std::uint64_t> original = std::nullopt;  // AtomicAckETH
+  std::optional<bool> solicited = std::nullopt;
   // For receive() only.
   std::uint16_t pkey = 0xffff;
   bool mig_req = true;
@@ -47,8 +51,9 @@ struct Packet {
 inline const IpAddress kLocal = IpAddress::v4(10, 0, 0, 1);
 inline const IpAddress kPeer = IpAddress::v4(10, 0, 0, 2);
 inline constexpr Qpn kPeerQpn{0x77};
-inline constexpr Access kAllRights =
-    Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead | Access::kWindowBind;
+inline constexpr Access kAllRights = Access::kLocalWrite | Access::kRemoteWrite |
+                                     Access::kRemoteRead | Access::kRemoteAtomic |
+                                     Access::kWindowBind;
 
 /// The bytes of a packet from BTH to the pad.
 inline std::vector<std::uint8_t> to_bytes(const Packet& p, Qpn dest) {
@@ -60,6 +65,7 @@ inline std::vector<std::uint8_t> to_bytes(const Packet& p, Qpn dest) {
   bth.pkey = p.pkey;
   bth.dest_qp = p.dest_qp.value_or(dest);
   bth.ack_req = p.ack_req.value_or(true);
+  bth.solicited = p.solicited.value_or(false);
   bth.psn = Psn(p.psn);
   bth.pad_count = net::pad_for(p.payload.size());
   bth.build(b.data());
@@ -67,6 +73,13 @@ inline std::vector<std::uint8_t> to_bytes(const Packet& p, Qpn dest) {
     net::Reth{p.address.value_or(0), p.rkey.value_or(Rkey()),
               p.length.value_or(static_cast<std::uint32_t>(p.payload.size()))}
         .build(b.data() + row.offset(net::Header::kReth));
+  if (row.has(net::Header::kAtomicEth))
+    net::AtomicEth{p.address.value_or(0), p.rkey.value_or(Rkey()), p.swap_or_add.value_or(0),
+                   p.compare.value_or(0)}
+        .build(b.data() + row.offset(net::Header::kAtomicEth));
+  if (row.has(net::Header::kAtomicAckEth))
+    net::AtomicAckEth{p.original.value_or(0)}.build(b.data() +
+                                                    row.offset(net::Header::kAtomicAckEth));
   if (row.has(net::Header::kAeth))
     net::Aeth{p.syndrome.value_or(0x1f), Msn(p.msn.value_or(0))}.build(
         b.data() + row.offset(net::Header::kAeth));
@@ -97,6 +110,9 @@ class Bench {
     std::uint32_t window_packets = 256;
     std::uint32_t cq_depth = 256;
     verbs::QpType type = verbs::QpType::kRc;
+    std::uint32_t srq_depth = 0;  // not 0: receives come from a shared queue
+    std::uint32_t max_inline = 0;
+    bool end_to_end_credits = false;
   };
 
   Bench() : Bench(Options{}) {}
@@ -115,7 +131,15 @@ class Bench {
     pd = engine.alloc_pd().value();
     cq = engine.create_cq(o.cq_depth).value();
     region = engine.register_memory(pd, memory.data(), memory.size(), kAllRights, kClear).value();
-    qpn = engine.create_qp({.type = o.type, .pd = pd, .send_cq = cq, .recv_cq = cq}).value();
+    if (o.srq_depth > 0) srq = engine.create_srq({.pd = pd, .max_wr = o.srq_depth}).value();
+    qpn = engine
+              .create_qp({.type = o.type,
+                          .pd = pd,
+                          .send_cq = cq,
+                          .recv_cq = cq,
+                          .srq = srq,
+                          .max_inline = o.max_inline})
+              .value();
     connect();
   }
 
@@ -130,6 +154,7 @@ class Bench {
     rtr.max_dest_rd_atomic = options.max_dest_rd_atomic;
     rtr.min_rnr_timer = options.min_rnr_timer;
     rtr.association = options.association;
+    rtr.end_to_end_credits = options.end_to_end_credits;
     assert_ok(engine.to_rtr(qpn, rtr, PathId(9)));
     verbs::RtsAttributes rts;
     rts.sq_psn = Psn(options.sq_psn);
@@ -222,7 +247,17 @@ class Bench {
     w.wr_id = id;
     w.sge_count = 1;
     w.sges[0] = sge(offset, length);
-    assert_ok(engine.post_recv(qpn, {&w, 1}));
+    assert_ok(srq == verbs::SrqId() ? engine.post_recv(qpn, {&w, 1})
+                                    : engine.post_srq_recv(srq, {&w, 1}));
+  }
+  /// A number in memory, in host order as the application sees it.
+  [[nodiscard]] std::uint64_t number(std::size_t offset) const {
+    std::uint64_t n = 0;
+    std::memcpy(&n, memory.data() + offset, sizeof n);
+    return n;
+  }
+  void set_number(std::size_t offset, std::uint64_t n) {
+    std::memcpy(memory.data() + offset, &n, sizeof n);
   }
   /// A window bound by a work request that has completed.
   verbs::MemoryWindow bound_window(std::size_t offset, std::uint32_t length, Rkey& rkey,
@@ -246,6 +281,20 @@ class Bench {
     w.bind_access = access;
     w.rkey = rkey;
     return w;
+  }
+
+  /// The next event, which must be of this type.
+  verbs::AsyncEvent expect_event(verbs::AsyncEvent::Type type) {
+    verbs::AsyncEvent e;
+    if (engine.poll_events({&e, 1}) != 1)
+      fail_msg("no event, wanted type %d", static_cast<int>(type));
+    assert_int_equal(static_cast<int>(e.type), static_cast<int>(type));
+    return e;
+  }
+  void expect_no_event() {
+    verbs::AsyncEvent e;
+    if (engine.poll_events({&e, 1}) != 0)
+      fail_msg("unexpected event of type %d", static_cast<int>(e.type));
   }
 
   Completion expect_completion(std::uint64_t id, CompletionStatus status) {
@@ -280,6 +329,7 @@ class Bench {
   verbs::PdId pd;
   verbs::CqId cq;
   verbs::MemoryRegion region;
+  verbs::SrqId srq;
   Qpn qpn;
   std::vector<std::vector<std::uint8_t>> sent;
 
@@ -295,10 +345,17 @@ class Bench {
     check("migreq", got.bth().mig_req(), true);
     const Bytes p = got.payload();
     check("payload", std::string(p.begin(), p.end()), want.payload);
+    if (want.solicited) check("solicited", got.bth().solicited(), *want.solicited);
     if (want.ack_req) check("ack_req", got.bth().ack_req(), *want.ack_req);
     if (got.opcode() == want.opcode) {
-      if (want.address) check("address", got.reth().virtual_address, *want.address);
-      if (want.rkey) check("rkey", got.reth().rkey, *want.rkey);
+      const bool atomic = got.row().has(net::Header::kAtomicEth);
+      if (want.address)
+        check("address", atomic ? got.atomic_eth().virtual_address : got.reth().virtual_address,
+              *want.address);
+      if (want.rkey) check("rkey", atomic ? got.atomic_eth().rkey : got.reth().rkey, *want.rkey);
+      if (want.swap_or_add) check("swap_or_add", got.atomic_eth().swap_or_add, *want.swap_or_add);
+      if (want.compare) check("compare", got.atomic_eth().compare, *want.compare);
+      if (want.original) check("original", got.atomic_ack_eth().original, *want.original);
       if (want.length) check("length", got.reth().dma_length, *want.length);
       if (want.syndrome) check("syndrome", got.aeth().syndrome, *want.syndrome);
       if (want.msn) check("msn", got.aeth().msn, Msn(*want.msn));
@@ -325,6 +382,29 @@ inline Packet write(const Bench& b, std::uint32_t psn, std::size_t offset, std::
           .payload = std::move(payload),
           .address = b.address(offset),
           .rkey = b.region.rkey};
+}
+
+inline Packet fetch_add(const Bench& b, std::uint32_t psn, std::size_t offset, std::uint64_t add) {
+  return {.opcode = Opcode::kRcFetchAdd,
+          .psn = psn,
+          .address = b.address(offset),
+          .rkey = b.region.rkey,
+          .swap_or_add = add};
+}
+
+inline Packet compare_swap(const Bench& b, std::uint32_t psn, std::size_t offset,
+                           std::uint64_t compare, std::uint64_t swap) {
+  return {.opcode = Opcode::kRcCompareSwap,
+          .psn = psn,
+          .address = b.address(offset),
+          .rkey = b.region.rkey,
+          .swap_or_add = swap,
+          .compare = compare};
+}
+
+inline Packet atomic_ack(std::uint32_t psn, std::uint64_t original) {
+  return {
+      .opcode = Opcode::kRcAtomicAcknowledge, .psn = psn, .syndrome = 0x1f, .original = original};
 }
 
 inline Packet read(const Bench& b, std::uint32_t psn, std::size_t offset, std::uint32_t length) {

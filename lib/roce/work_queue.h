@@ -19,9 +19,13 @@ class WorkQueue {
         mask_(std::bit_ceil(capacity) - 1),
         slots_(std::make_unique<T[]>(std::size_t{mask_} + 1)) {}
 
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::uint32_t size() const noexcept { return end_ - begin_; }
   [[nodiscard]] std::uint32_t room() const noexcept { return capacity_ - size(); }
   [[nodiscard]] bool empty() const noexcept { return begin_ == end_; }
+  /// Where the entry of an index lies, 0..slots() - 1; entries in the queue lie apart.
+  [[nodiscard]] std::uint32_t slot(std::uint32_t index) const noexcept { return index & mask_; }
+  [[nodiscard]] std::uint32_t slots() const noexcept { return mask_ + 1; }
   [[nodiscard]] std::uint32_t begin_index() const noexcept { return begin_; }
   [[nodiscard]] std::uint32_t end_index() const noexcept { return end_; }
   /// `index` is in [begin_index(), end_index()).

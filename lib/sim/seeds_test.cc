@@ -72,6 +72,9 @@ Scenario draw(std::uint64_t seed) {
   s.pair.first_psn[1] = Psn(r.u32());
   s.pair.queue_depth = static_cast<std::uint32_t>(2 + r.below(30));
   s.pair.rd_atomic = static_cast<std::uint8_t>(1 + r.below(8));
+  s.pair.shared_receives = r.below(3) == 0;
+  s.pair.end_to_end_credits = r.below(3) == 0;
+  s.pair.max_inline = s.traffic.max_inline = r.below(2) == 0 ? 0 : 300;
   s.is_protected = r.below(2) == 0;
   s.suite = r.below(2) == 0 ? EspSuite::kAesGcm128 : EspSuite::kAesGcm256;
   return s;

@@ -1,10 +1,14 @@
 // Traffic: two applications that exchange random messages over an RC pair and check every byte of it.
 //
 // Each side posts sends, writes (with and without immediate) and reads of lengths around 0, 1 and the
-// MTU. What must arrive is known beforehand; what arrives is compared, in order; each work request may
-// complete once. Receive buffers run short now and then, so that RNR is part of the mix.
+// MTU, and atomics on numbers in the peer's memory. What must arrive is known beforehand; what arrives
+// is compared, in order; each work request may complete once. An atomic that were executed twice, or
+// not, would show in what the next one finds and in what is left. Receive buffers run short now and
+// then, so that RNR is part of the mix.
 #pragma once
 
+#include <array>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
@@ -17,7 +21,8 @@ struct TrafficOptions {
   std::size_t messages = 40;  // of each side
   std::size_t length_max = 12'000;
   std::uint16_t mtu = 1024;
-  double starve = 0.1;  // how often receive buffers are not replenished in a turn
+  std::uint32_t max_inline = 0;  // some payloads up to this length are inlined
+  double starve = 0.1;           // how often receive buffers are not replenished in a turn
 };
 
 class Traffic {
@@ -49,11 +54,22 @@ class Traffic {
     for (std::size_t i = 0; i < 2; ++i)
       for (const Message& m : sides_[i].written)
         if (!equal(sides_[1 - i].target.data() + m.slot, m)) error_ = "a written range differs";
+    for (const Side& s : sides_)
+      if (s.numbers != s.numbers_planned) error_ = "an atomic was lost or executed twice";
   }
 
  private:
   static constexpr std::size_t kRecvDepth = 16;
-  enum class Kind : std::uint8_t { kSend, kSendWithImm, kWrite, kWriteWithImm, kRead };
+  static constexpr std::size_t kNumbers = 4;
+  enum class Kind : std::uint8_t {
+    kSend,
+    kSendWithImm,
+    kWrite,
+    kWriteWithImm,
+    kRead,
+    kFetchAdd,
+    kCompareSwap,
+  };
   struct Message {
     Kind kind = Kind::kSend;
     std::uint32_t length = 0;
@@ -62,7 +78,15 @@ class Traffic {
     std::uint32_t imm = 0;
     std::uint64_t id = 0;
     std::size_t origin = 0;  // whose source memory holds the bytes
+    // Atomics: on which of the peer's numbers, with what, and what must be found.
+    std::size_t number = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+    std::uint64_t found = 0;
   };
+  static bool is_atomic(const Message& m) {
+    return m.kind == Kind::kFetchAdd || m.kind == Kind::kCompareSwap;
+  }
   struct Side {
     Endpoint e;
     std::vector<std::uint8_t> source, target, receive;
@@ -71,6 +95,10 @@ class Traffic {
     std::vector<Message> written;
     std::deque<std::size_t> free_slots, posted_slots;
     std::size_t target_used = 0;
+    // What the peer's atomics work on, and what will be left of it.
+    std::array<std::uint64_t, kNumbers> numbers{};
+    std::array<std::uint64_t, kNumbers> numbers_planned{};
+    verbs::MemoryRegion numbers_mr;
   };
 
   void fail_with(std::string what) {
@@ -92,6 +120,8 @@ class Traffic {
                                         Access::kLocalWrite | Access::kRemoteWrite, kClear);
     s.receive_mr = *host.register_memory(e.pd, s.receive.data(), s.receive.size(),
                                          Access::kLocalWrite, kClear);
+    s.numbers_mr = *host.register_memory(e.pd, s.numbers.data(), sizeof s.numbers,
+                                         Access::kLocalWrite | Access::kRemoteAtomic, kClear);
     for (std::size_t n = 0; n < kRecvDepth; ++n) s.free_slots.push_back(n);
   }
 
@@ -107,20 +137,38 @@ class Traffic {
   void plan(std::size_t i) {
     for (std::size_t n = 0; n < options_.messages; ++n) {
       Message m;
-      m.kind = static_cast<Kind>(world_.random().below(5));
-      m.length = random_length();
+      m.kind = static_cast<Kind>(world_.random().below(7));
+      m.length = is_atomic(m) ? 8 : random_length();
       m.source = world_.random().below(sides_[i].source.size() - m.length + 1);
       m.origin = m.kind == Kind::kRead ? 1 - i : i;
       m.imm = world_.random().u32();
       m.id = n;
-      // Where it lands: writes in the peer's target memory, reads in ours.
-      Side& to = sides_[m.kind == Kind::kRead ? i : 1 - i];
-      if (m.kind == Kind::kWrite || m.kind == Kind::kWriteWithImm || m.kind == Kind::kRead) {
+      // Where it lands: writes in the peer's target memory, reads and what atomics found in ours.
+      const bool comes_back = m.kind == Kind::kRead || is_atomic(m);
+      Side& to = sides_[comes_back ? i : 1 - i];
+      const bool is_send = m.kind == Kind::kSend || m.kind == Kind::kSendWithImm;
+      if (!is_send) {
         m.slot = to.target_used;
         to.target_used += m.length;
       }
+      if (is_atomic(m)) plan_atomic(m, sides_[1 - i]);
       sides_[i].planned.push_back(m);
-      if (m.kind != Kind::kWrite && m.kind != Kind::kRead) sides_[1 - i].expected.push_back(m);
+      if (is_send || m.kind == Kind::kWriteWithImm) sides_[1 - i].expected.push_back(m);
+    }
+  }
+
+  /// Atomics of one side are executed in order, so what each finds is known.
+  void plan_atomic(Message& m, Side& peer) {
+    m.number = world_.random().below(kNumbers);
+    std::uint64_t& value = peer.numbers_planned[m.number];
+    m.found = value;
+    m.compare_add = std::uint64_t{world_.random().u32()} << 32 | world_.random().u32();
+    m.swap = world_.random().u32();
+    if (m.kind == Kind::kFetchAdd) {
+      value += m.compare_add;
+    } else if (world_.random().below(2) == 0) {  // else it compares with something else
+      m.compare_add = value;
+      value = m.swap;
     }
   }
 
@@ -135,7 +183,7 @@ class Traffic {
       wr.sges[0] = {reinterpret_cast<std::uintptr_t>(s.source.data()) + m.source, m.length,
                     s.source_mr.lkey};
       // Some payloads are gathered from two places.
-      if (m.length > 1 && m.imm % 3 == 0 && m.kind != Kind::kRead) {
+      if (m.length > 1 && m.imm % 3 == 0 && m.kind != Kind::kRead && !is_atomic(m)) {
         const std::uint32_t half = m.length / 2;
         wr.sge_count = 2;
         wr.sges[0].length = half;
@@ -144,7 +192,20 @@ class Traffic {
       wr.imm = m.imm;
       wr.remote_address = reinterpret_cast<std::uintptr_t>(peer.target.data()) + m.slot;
       wr.rkey = peer.target_mr.rkey;
+      wr.inlined = m.imm % 2 == 0 && m.length <= options_.max_inline && m.kind != Kind::kRead &&
+                   !is_atomic(m);
       switch (m.kind) {
+        case Kind::kFetchAdd:
+        case Kind::kCompareSwap:
+          wr.opcode = m.kind == Kind::kFetchAdd ? verbs::WrOpcode::kFetchAdd
+                                                : verbs::WrOpcode::kCompareSwap;
+          wr.sges[0] = {reinterpret_cast<std::uintptr_t>(s.target.data()) + m.slot, m.length,
+                        s.target_mr.lkey};
+          wr.remote_address = reinterpret_cast<std::uintptr_t>(&peer.numbers[m.number]);
+          wr.rkey = peer.numbers_mr.rkey;
+          wr.compare_add = m.compare_add;
+          wr.swap = m.swap;
+          break;
         case Kind::kSend:
           wr.opcode = verbs::WrOpcode::kSend;
           break;
@@ -183,7 +244,9 @@ class Traffic {
       wr.sge_count = 1;
       wr.sges[0] = {reinterpret_cast<std::uintptr_t>(s.receive.data()) + slot * options_.length_max,
                     static_cast<std::uint32_t>(options_.length_max), s.receive_mr.lkey};
-      if (!world_.host(i).post_recv(s.e.qpn, {&wr, 1})) return;
+      if (!(s.e.srq == verbs::SrqId() ? world_.host(i).post_recv(s.e.qpn, {&wr, 1})
+                                      : world_.host(i).post_srq_recv(s.e.srq, {&wr, 1})))
+        return;
       s.posted_slots.push_back(slot);
       s.free_slots.pop_front();
     }
@@ -215,6 +278,8 @@ class Traffic {
     s.outstanding.pop_front();
     if (m.kind == Kind::kRead && !equal(s.target.data() + m.slot, m))
       fail_with("a read brought wrong bytes");
+    if (is_atomic(m) && std::memcmp(s.target.data() + m.slot, &m.found, sizeof m.found) != 0)
+      fail_with("an atomic found what cannot have been there");
     if (m.kind == Kind::kWrite || m.kind == Kind::kWriteWithImm) s.written.push_back(m);
   }
 

@@ -105,6 +105,9 @@ Pair connect_pair(World& world, const PairOptions& options, const Protection& pr
     qp.pd = e.pd;
     qp.send_cq = qp.recv_cq = e.cq;
     qp.max_send_wr = qp.max_recv_wr = options.queue_depth;
+    qp.max_inline = options.max_inline;
+    if (options.shared_receives)
+      qp.srq = e.srq = must(host.create_srq({.pd = e.pd, .max_wr = options.queue_depth}));
     e.qpn = must(host.create_qp(qp));
     must(host.to_init(e.qpn, {.access = options.access}));
   }
@@ -119,6 +122,7 @@ Pair connect_pair(World& world, const PairOptions& options, const Protection& pr
     rtr.max_dest_rd_atomic = options.rd_atomic;
     rtr.min_rnr_timer = options.min_rnr_timer;
     rtr.association = protection.of_host[i];
+    rtr.end_to_end_credits = options.end_to_end_credits;
     must(host.to_rtr(pair.of_host[i].qpn, rtr));
     verbs::RtsAttributes rts;
     rts.sq_psn = options.first_psn[i];

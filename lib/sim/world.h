@@ -67,17 +67,22 @@ struct Endpoint {
   verbs::PdId pd;
   verbs::CqId cq;
   Qpn qpn;
+  verbs::SrqId srq;  // 0: the QP has its own receive queue
 };
 struct PairOptions {
   verbs::QpType type = verbs::QpType::kRc;  // or kUc
   std::uint16_t path_mtu = 1024;
   std::uint32_t queue_depth = 64;
-  verbs::Access access = verbs::Access::kRemoteRead | verbs::Access::kRemoteWrite;
+  verbs::Access access =
+      verbs::Access::kRemoteRead | verbs::Access::kRemoteWrite | verbs::Access::kRemoteAtomic;
   std::uint8_t timeout = 8;  // 4.096 µs × 2^8 ≈ 1 ms
   std::uint8_t retry_count = 7;
   std::uint8_t rnr_retry = 7;
   std::uint8_t min_rnr_timer = 1;
   std::uint8_t rd_atomic = 4;
+  bool shared_receives = false;     // from an SRQ
+  bool end_to_end_credits = false;  // ACKs tell of receives
+  std::uint32_t max_inline = 0;
   Psn first_psn[2];  // of host 0's and host 1's requests
 };
 struct Pair {

@@ -37,6 +37,21 @@ Result<void> Stack::deregister_memory(verbs::MrId region) noexcept {
   return engine_.deregister_memory(region);
 }
 
+Result<verbs::MemoryRegion> Stack::alloc_fast_region(verbs::PdId pd,
+                                                     AssociationId association) noexcept {
+  if (association != kClear && associations_.find(association) == nullptr)
+    return failure(Error::kNotFound);
+  return engine_.alloc_fast_region(pd, association);
+}
+
+Result<verbs::MemoryWindow> Stack::alloc_type1_window(verbs::PdId pd) noexcept {
+  return engine_.alloc_type1_window(pd);
+}
+
+Result<Rkey> Stack::bind_window(Qpn qpn, const verbs::WindowBind& bind) noexcept {
+  return engine_.bind_window(qpn, bind);
+}
+
 Result<verbs::MemoryWindow> Stack::alloc_window(verbs::PdId pd) noexcept {
   return engine_.alloc_window(pd);
 }
@@ -63,6 +78,34 @@ Result<verbs::CqId> Stack::create_cq(std::uint32_t depth) noexcept {
 
 Result<void> Stack::destroy_cq(verbs::CqId cq) noexcept {
   return engine_.destroy_cq(cq);
+}
+
+Result<void> Stack::req_notify_cq(verbs::CqId cq, bool solicited_only) noexcept {
+  return engine_.req_notify_cq(cq, solicited_only);
+}
+
+std::size_t Stack::poll_cq_events(std::span<verbs::CqId> out) noexcept {
+  return engine_.poll_cq_events(out);
+}
+
+Result<verbs::SrqId> Stack::create_srq(const verbs::SrqOptions& o) noexcept {
+  return engine_.create_srq(o);
+}
+
+Result<void> Stack::modify_srq(verbs::SrqId srq, std::uint32_t limit) noexcept {
+  return engine_.modify_srq(srq, limit);
+}
+
+Result<verbs::SrqStatus> Stack::srq_status(verbs::SrqId srq) const noexcept {
+  return engine_.srq_status(srq);
+}
+
+Result<void> Stack::destroy_srq(verbs::SrqId srq) noexcept {
+  return engine_.destroy_srq(srq);
+}
+
+Result<void> Stack::post_srq_recv(verbs::SrqId srq, std::span<const verbs::RecvWr> wrs) noexcept {
+  return engine_.post_srq_recv(srq, wrs);
 }
 
 Result<Qpn> Stack::create_qp(const verbs::QpOptions& options) noexcept {
@@ -192,6 +235,18 @@ Result<void> Stack::to_rts(Qpn qpn, const verbs::RtsAttributes& a) noexcept {
   return engine_.to_rts(qpn, a);
 }
 
+Result<void> Stack::to_sqd(Qpn qpn) noexcept {
+  return engine_.to_sqd(qpn);
+}
+
+Result<void> Stack::modify_qp(Qpn qpn, const verbs::QpUpdate& update) noexcept {
+  return engine_.modify_qp(qpn, update);
+}
+
+Result<verbs::QpAttributes> Stack::qp_attributes(Qpn qpn) const noexcept {
+  return engine_.qp_attributes(qpn);
+}
+
 Result<void> Stack::to_error(Qpn qpn) noexcept {
   return engine_.to_error(qpn);
 }
@@ -263,6 +318,10 @@ std::uint16_t Stack::max_path_mtu(bool with_esp, bool ipv6) const noexcept {
   for (const std::uint16_t mtu : kPathMtus)
     if (mtu + overhead <= port_.mtu()) return mtu;
   return 0;
+}
+
+verbs::DeviceLimits Stack::limits() const noexcept {
+  return engine_.limits();
 }
 
 verbs::DeviceCounters Stack::counters() const noexcept {

@@ -76,6 +76,10 @@ class Stack final : public verbs::Device {
       verbs::PdId pd, void* address, std::size_t length, verbs::Access access,
       AssociationId association) noexcept override;
   [[nodiscard]] Result<void> deregister_memory(verbs::MrId region) noexcept override;
+  [[nodiscard]] Result<verbs::MemoryRegion> alloc_fast_region(
+      verbs::PdId pd, AssociationId association) noexcept override;
+  [[nodiscard]] Result<verbs::MemoryWindow> alloc_type1_window(verbs::PdId pd) noexcept override;
+  [[nodiscard]] Result<Rkey> bind_window(Qpn qpn, const verbs::WindowBind& b) noexcept override;
   [[nodiscard]] Result<verbs::MemoryWindow> alloc_window(verbs::PdId pd) noexcept override;
   [[nodiscard]] Result<void> dealloc_window(verbs::MwId window) noexcept override;
   [[nodiscard]] Result<Rkey> fresh_rkey(verbs::MwId window) noexcept override;
@@ -83,6 +87,12 @@ class Stack final : public verbs::Device {
   [[nodiscard]] Result<verbs::WindowStatus> window_status(verbs::MwId w) const noexcept override;
   [[nodiscard]] Result<verbs::CqId> create_cq(std::uint32_t depth) noexcept override;
   [[nodiscard]] Result<void> destroy_cq(verbs::CqId cq) noexcept override;
+  [[nodiscard]] Result<void> req_notify_cq(verbs::CqId cq, bool solicited_only) noexcept override;
+  [[nodiscard]] std::size_t poll_cq_events(std::span<verbs::CqId> out) noexcept override;
+  [[nodiscard]] Result<verbs::SrqId> create_srq(const verbs::SrqOptions& o) noexcept override;
+  [[nodiscard]] Result<void> modify_srq(verbs::SrqId srq, std::uint32_t limit) noexcept override;
+  [[nodiscard]] Result<verbs::SrqStatus> srq_status(verbs::SrqId srq) const noexcept override;
+  [[nodiscard]] Result<void> destroy_srq(verbs::SrqId srq) noexcept override;
   [[nodiscard]] Result<Qpn> create_qp(const verbs::QpOptions& options) noexcept override;
   [[nodiscard]] Result<void> destroy_qp(Qpn qpn) noexcept override;
   [[nodiscard]] Result<void> to_init(Qpn qpn, const verbs::InitAttributes& a) noexcept override;
@@ -90,6 +100,9 @@ class Stack final : public verbs::Device {
   /// not fit the port, or the destination is neither on-link nor behind a gateway.
   [[nodiscard]] Result<void> to_rtr(Qpn qpn, const verbs::RtrAttributes& a) noexcept override;
   [[nodiscard]] Result<void> to_rts(Qpn qpn, const verbs::RtsAttributes& a) noexcept override;
+  [[nodiscard]] Result<void> to_sqd(Qpn qpn) noexcept override;
+  [[nodiscard]] Result<void> modify_qp(Qpn qpn, const verbs::QpUpdate& u) noexcept override;
+  [[nodiscard]] Result<verbs::QpAttributes> qp_attributes(Qpn qpn) const noexcept override;
   [[nodiscard]] Result<void> to_error(Qpn qpn) noexcept override;
   [[nodiscard]] Result<void> to_reset(Qpn qpn) noexcept override;
   [[nodiscard]] Result<verbs::QpStatus> qp_status(Qpn qpn) const noexcept override;
@@ -102,6 +115,8 @@ class Stack final : public verbs::Device {
                                        std::span<const verbs::SendWr> wrs) noexcept override;
   [[nodiscard]] Result<void> post_recv(Qpn qpn,
                                        std::span<const verbs::RecvWr> wrs) noexcept override;
+  [[nodiscard]] Result<void> post_srq_recv(verbs::SrqId srq,
+                                           std::span<const verbs::RecvWr> wrs) noexcept override;
   [[nodiscard]] std::size_t poll_cq(verbs::CqId cq,
                                     std::span<verbs::Completion> out) noexcept override;
   [[nodiscard]] std::size_t poll_events(std::span<verbs::AsyncEvent> out) noexcept override;
@@ -115,6 +130,7 @@ class Stack final : public verbs::Device {
                                        Spi spi) noexcept override;
   [[nodiscard]] std::span<const IpInterface> addresses() const noexcept override;
   [[nodiscard]] std::uint16_t max_path_mtu(bool with_esp, bool ipv6) const noexcept override;
+  [[nodiscard]] verbs::DeviceLimits limits() const noexcept override;
   [[nodiscard]] verbs::DeviceCounters counters() const noexcept override;
 
  private:

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/address.h"
@@ -22,6 +23,7 @@ using MrId = StrongId<struct MrTag, std::uint32_t>;
 using MwId = StrongId<struct MwTag, std::uint32_t>;
 using CqId = StrongId<struct CqTag, std::uint32_t>;
 using AhId = StrongId<struct AhTag, std::uint32_t>;
+using SrqId = StrongId<struct SrqTag, std::uint32_t>;
 
 /// kGsi is QP 1, for management datagrams: a kUd with fixed number and Q_Key. Spec: IBA vol. 1 §13.5.
 enum class QpType : std::uint8_t { kRc, kUc, kUd, kGsi };
@@ -66,7 +68,9 @@ struct MemoryRegion {
   Rkey rkey;  // random; 0 if the region has no remote right
 };
 
-/// A type 2 memory window. It has no rights until a kBindWindow work request gave it a range and a key.
+/// A memory window. It has no rights until a work request gave it a range and a key. Type 2 is bound by
+/// kBindWindow to one QP, with a key from fresh_rkey(). Type 1 is bound by bind_window(), with a key
+/// that the device chooses, and then serves every QP of its PD. Spec: IBA vol. 1 §10.6.7.
 struct MemoryWindow {
   MwId id;
 };
@@ -98,6 +102,18 @@ struct AhAttributes {
   AssociationId association{};  // kClear: in the clear
 };
 
+/// For bind_window(): a type 1 window over [address, +length) of `region`. A window that is bound
+/// moves there, its old key dies. Length 0 unbinds it.
+struct WindowBind {
+  std::uint64_t wr_id = 0;
+  bool signaled = true;
+  MwId window;
+  MrId region;
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  Access access = Access::kNone;
+};
+
 struct Sge {
   std::uint64_t address = 0;
   std::uint32_t length = 0;
@@ -113,6 +129,9 @@ enum class WrOpcode : std::uint8_t {
   kRdmaRead,
   kBindWindow,
   kLocalInvalidate,
+  kCompareSwap,  // the eight bytes at remote_address, a multiple of eight
+  kFetchAdd,     // the same; the old value comes back into eight bytes of `sges`
+  kFastRegister,
 };
 
 /// A send-queue work request. Work requests of one QP start in order and complete in order.
@@ -121,18 +140,28 @@ struct SendWr {
   WrOpcode opcode = WrOpcode::kSend;
   bool signaled = true;    // false: no completion on success
   bool solicited = false;  // sets the solicited event bit of the last packet
-  bool fence = false;      // waits for earlier RDMA READs of this QP
+  bool fence = false;      // waits for earlier RDMA READs and atomics of this QP
+  /// The payload is copied by post_send(), which then needs its memory no longer, nor its lkeys. SENDs
+  /// and WRITEs of at most QpOptions::max_inline bytes.
+  bool inlined = false;
   std::uint8_t sge_count = 0;
   Sge sges[kSgeMax] = {};
   std::uint32_t imm = 0;  // k…WithImm
   Rkey invalidate_rkey;   // kSendWithInvalidate (the peer's key), kLocalInvalidate (ours)
-  std::uint64_t remote_address = 0;  // RDMA
-  Rkey rkey;  // RDMA: the peer's key. kBindWindow: the new key, from fresh_rkey()
+  std::uint64_t remote_address = 0;  // RDMA and atomics
+  // Atomics. kCompareSwap: `swap` replaces the value if it is `compare_add`. kFetchAdd: `compare_add`
+  // is added, modulo 2^64. The value in the peer's memory is a number in that host's byte order.
+  std::uint64_t compare_add = 0;
+  std::uint64_t swap = 0;
+  Rkey rkey;  // RDMA, atomics: the peer's key. kBindWindow: the new key, from fresh_rkey()
   // Datagrams: where this one goes. `remote_qkey` with kOwnQkey in it stands for the QP's own.
   AhId ah;
   Qpn remote_qpn;
   std::uint32_t remote_qkey = 0;
   // kBindWindow: `window` gets [bind_address, +bind_length) of `region`, for this QP alone.
+  // kFastRegister: `region`, from alloc_fast_region(), covers [bind_address, +bind_length) from now
+  // on, until a kLocalInvalidate of its key. `rkey` is its next key: the present one with any other
+  // low byte. Rights are `bind_access`, local ones among them.
   MwId window;
   MrId region;
   std::uint64_t bind_address = 0;
@@ -172,6 +201,9 @@ enum class CompletionOpcode : std::uint8_t {
   kLocalInvalidate,
   kRecv,
   kRecvRdmaWithImm,
+  kCompareSwap,
+  kFetchAdd,
+  kFastRegister,
 };
 
 struct Completion {
@@ -182,7 +214,7 @@ struct Completion {
   bool has_invalidate = false;  // the peer invalidated `invalidated_rkey` with this SEND
   bool solicited = false;
   Qpn qpn;
-  std::uint32_t byte_len = 0;  // receives and reads: bytes placed, pad excluded
+  std::uint32_t byte_len = 0;  // receives, reads and atomics: bytes placed, pad excluded
   std::uint32_t imm = 0;
   Rkey invalidated_rkey;
   // Received datagrams: who sent it, and the first kGrhBytes of the buffer tell from where
@@ -201,6 +233,27 @@ struct QpOptions {
   CqId recv_cq{};
   std::uint32_t max_send_wr = 64;
   std::uint32_t max_recv_wr = 64;
+  /// Receives come from this shared receive queue; max_recv_wr is then not used. 0: from its own.
+  SrqId srq{};
+  std::uint32_t max_inline = 0;  // bytes, 0..kInlineMax
+};
+
+/// Most bytes that SendWr::inlined takes.
+inline constexpr std::uint32_t kInlineMax = 1024;
+
+/// A shared receive queue: QPs take receive work requests from it as messages begin.
+/// Spec: IBA vol. 1 §10.2.9.
+struct SrqOptions {
+  PdId pd;  // whose regions its receives name
+  std::uint32_t max_wr = 64;
+  /// kSrqLimitReached is raised once when fewer than this many are left; 0: never.
+  std::uint32_t limit = 0;
+};
+
+struct SrqStatus {
+  std::uint32_t max_wr = 0;
+  std::uint32_t limit = 0;  // 0 again after the event
+  std::uint32_t used = 0;   // work requests that no message has taken yet
 };
 
 /// RESET → INIT. Spec: IBA vol. 1 §11.2.5.2.
@@ -218,8 +271,11 @@ struct RtrAttributes {
   Qpn remote_qpn{};
   Psn rq_psn{};                          // the peer's starting PSN
   std::uint16_t path_mtu = 1024;         // 256, 512, 1024, 2048 or 4096 payload bytes
-  std::uint8_t max_dest_rd_atomic = 16;  // RDMA READs we serve at a time
+  std::uint8_t max_dest_rd_atomic = 16;  // RDMA READs and atomics we serve at a time
   std::uint8_t min_rnr_timer = 12;       // code of the RNR NAK timer table; 12 is 0.64 ms
+  /// ACKs say how many receives are posted (IBA vol. 1 §9.7.7.2), so that a requester that counts
+  /// them is not refused. Off, they say "no credits are counted", as NICs do. Never for an SRQ.
+  bool end_to_end_credits = false;
   std::uint8_t hop_limit = 64;
   std::uint8_t traffic_class = 0;
   std::uint8_t priority = 0;  // 802.1Q, 0..7; 0: no tag
@@ -234,7 +290,21 @@ struct RtsAttributes {
   std::uint8_t timeout = 14;        // local ACK timeout, 4.096 µs × 2^timeout; 0 waits for ever
   std::uint8_t retry_count = 7;     // transport retries, 0..7
   std::uint8_t rnr_retry = 7;       // RNR retries, 0..6; 7 is for ever
-  std::uint8_t max_rd_atomic = 16;  // RDMA READs we have outstanding at a time
+  std::uint8_t max_rd_atomic = 16;  // RDMA READs and atomics we have outstanding at a time
+};
+
+/// What modify_qp() changes without a change of state; what is not set stays.
+/// Spec: IBA vol. 1 §11.2.5.2.
+struct QpUpdate {
+  std::optional<Access> access{};               // RTR, RTS, SQD
+  std::optional<std::uint8_t> min_rnr_timer{};  // RTR, RTS, SQD
+  // SQD alone, once it has drained.
+  std::optional<std::uint8_t> timeout{};
+  std::optional<std::uint8_t> retry_count{};
+  std::optional<std::uint8_t> rnr_retry{};
+  std::optional<std::uint8_t> max_rd_atomic{};
+  std::optional<std::uint8_t> max_dest_rd_atomic{};
+  std::optional<std::uint16_t> pkey{};
 };
 
 /// What protects a pair of hosts (DESIGN D3): a lineage of SAs.
@@ -255,11 +325,21 @@ struct SaOptions {
 };
 
 struct AsyncEvent {
-  enum class Type : std::uint8_t { kQpFatal, kCqOverrun, kSaSoftLimit, kSaHardLimit };
+  enum class Type : std::uint8_t {
+    kQpFatal,
+    kCqOverrun,
+    kSaSoftLimit,
+    kSaHardLimit,
+    kSrqLimitReached,  // `srq` holds fewer receives than its limit; the limit is 0 now
+    kLastWqeReached,   // `qpn` is in ERROR and takes no more receives from `srq`
+    kCommEstablished,  // `qpn` in RTR heard its peer for the first time
+    kSqDrained,        // `qpn` in SQD: all that was begun is acknowledged
+  };
   Type type = Type::kQpFatal;
-  Qpn qpn;
-  CqId cq;
-  AssociationId association;
+  Qpn qpn{};
+  CqId cq{};
+  AssociationId association{};
+  SrqId srq{};
 };
 
 }  // namespace h4a::verbs

@@ -1,5 +1,5 @@
 // READs as the responder answers them: once, again, and no more than it said.
-#include "roce/read_resources.h"
+#include "roce/resources.h"
 
 #include "roce/test_bench.h"
 
@@ -115,5 +115,5 @@ int main() {
       cmocka_unit_test(answered_reads_make_room),
       cmocka_unit_test(a_read_whose_window_dies),
   };
-  return cmocka_run_group_tests_name("read_resources", tests, nullptr, nullptr);
+  return cmocka_run_group_tests_name("resources", tests, nullptr, nullptr);
 }
