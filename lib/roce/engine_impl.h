@@ -40,6 +40,7 @@ struct Engine::Impl {
 
   Core core;
   PlacementPredictor placements;
+  Qpn expected_qpn;  // of the frame that expect() saw last
   SlotTable<std::unique_ptr<Cq>, verbs::CqId> cqs;
   SlotTable<std::unique_ptr<Srq>, verbs::SrqId> srqs;
   boost::unordered_flat_map<std::uint32_t, std::unique_ptr<Qp>> qps;

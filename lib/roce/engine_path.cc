@@ -128,6 +128,12 @@ void Engine::Impl::receive_one(packet::Frame& frame, Instant now) noexcept {
 void Engine::expect(const packet::Frame& frame) noexcept {
   const PrefetchRange range = impl_->placements.predict(frame.bytes());
   if (range.size <= kExpectedMax) prefetch(range);
+  const Bytes bytes = frame.bytes();
+  if (bytes.size() < net::kBthSize) return;
+  const Qpn qpn(load_be24(bytes.data() + 5));
+  if (qpn == impl_->expected_qpn) return;
+  impl_->expected_qpn = qpn;
+  if (const Qp* qp = impl_->find(qpn)) Core::prefetch(*qp);
 }
 
 /// Each member gets the datagram, or counts why not. Spec: IBA vol. 1 §10.5.2.
@@ -165,6 +171,7 @@ std::size_t Engine::transmit(packet::FramePool& pool, std::span<packet::Frame*> 
   while (n < out.size() && !core.active.empty() && supply.peek(out.size() - n) != nullptr) {
     Qp& qp = core.active.front();
     core.active.pop_front();
+    if (!core.active.empty()) Core::prefetch(core.active.front());
     if (core.is_held(qp)) {
       core.held.push_back(qp);
       continue;

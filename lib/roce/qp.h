@@ -103,7 +103,6 @@ struct ResponderState {
   /// `q` is empty.
   explicit ResponderState(WorkQueue<verbs::RecvWr>&& q) noexcept : queue(std::move(q)) {}
   WorkQueue<verbs::RecvWr> queue;  // not used if the QP has a shared receive queue
-  verbs::RecvWr held;              // taken from the shared queue for the message in progress
   bool holds = false;
   Psn expected;
   Msn msn;
@@ -116,11 +115,10 @@ struct ResponderState {
   bool discarded = false;      // WRITE: some of it met a retired window
   RemoteRef remote;
   LocalRef local;
-  // READs and atomics, oldest first.
-  std::array<Resource, kResourcesMax> resources;
   std::uint8_t resource_begin = 0;
   std::uint8_t resource_count = 0;
   std::uint8_t resources_pending = 0;  // that wait to be answered
+  std::uint8_t replays_pending = 0;    // of those: that wait to be answered again
   RemoteRef resource_remote;
   // What is to be sent, in this order, after pending READ responses.
   bool nak_pending = false;
@@ -130,6 +128,10 @@ struct ResponderState {
   Psn nak_psn;
   Msn nak_msn;
   verbs::RtrAttributes attributes;
+  // What fewer packets need.
+  verbs::RecvWr held;  // taken from the shared queue for the message in progress
+  // READs and atomics, oldest first.
+  std::array<Resource, kResourcesMax> resources;
 };
 
 /// Payloads of inlined work requests: one place for each slot of the send queue.
@@ -150,19 +152,20 @@ class InlineStore {
   std::unique_ptr<std::uint8_t[]> bytes_;
 };
 
-struct Qp final : boost::intrusive::list_base_hook<>, TimerNode {
-  Qp(const verbs::QpOptions& options_given, Cq& send, Cq& recv, Srq* shared)
-      : options(options_given),
-        type(options_given.type),
-        pd(options_given.pd),
+/// Members stand in the order in which a packet needs them: with many queue pairs their state is not
+/// in the nearest cache, and what lies together is asked for together (Core::prefetch).
+struct alignas(64) Qp final : boost::intrusive::list_base_hook<>, TimerNode {
+  Qp(const verbs::QpOptions& given, Cq& send, Cq& recv, Srq* shared)
+      : type(given.type),
+        pd(given.pd),
         send_cq(&send),
         recv_cq(&recv),
         srq(shared),
-        requester(WorkQueue<SendEntry>(options.max_send_wr)),
-        inlined(requester.queue.slots(), options.max_inline),
-        responder(WorkQueue<verbs::RecvWr>(shared == nullptr ? options.max_recv_wr : 1)) {}
+        requester(WorkQueue<SendEntry>(given.max_send_wr)),
+        responder(WorkQueue<verbs::RecvWr>(shared == nullptr ? given.max_recv_wr : 1)),
+        inlined(requester.queue.slots(), given.max_inline),
+        options(given) {}
 
-  verbs::QpOptions options;
   Qpn qpn;
   verbs::QpType type;
   verbs::PdId pd;
@@ -182,8 +185,9 @@ struct Qp final : boost::intrusive::list_base_hook<>, TimerNode {
   PathId path;
   std::uint64_t retransmitted_packets = 0;
   RequesterState requester;
-  InlineStore inlined;
   ResponderState responder;
+  InlineStore inlined;
+  verbs::QpOptions options;
 
   /// Whose regions its receives name.
   [[nodiscard]] verbs::PdId receive_pd() const noexcept { return srq == nullptr ? pd : srq->pd; }

@@ -17,10 +17,12 @@ bool pending(const Resource& resource) noexcept {
   return resource.next < resource.packets;
 }
 
+/// Looked for from the newest, since few wait and the others need not be touched.
 Resource& oldest_pending(ResponderState& r) noexcept {
-  for (std::uint32_t i = 0; i + 1 < r.resource_count; ++i)
-    if (pending(at(r, i))) return at(r, i);
-  return at(r, r.resource_count - 1U);
+  std::uint32_t i = r.resource_count;
+  for (std::uint32_t found = 0; i > 0 && found < r.resources_pending; --i)
+    found += pending(at(r, i - 1)) ? 1U : 0U;
+  return at(r, i);
 }
 
 /// The newest resource that `psn` belongs to, or nullptr.
@@ -56,6 +58,7 @@ bool payload_of(Core& core, Qp& qp, const Resource& read, std::uint64_t address,
 void finish(ResponderState& r, Resource& resource) noexcept {
   resource.next = resource.packets;
   --r.resources_pending;
+  if (resource.replay) --r.replays_pending;
 }
 
 /// The next place in the ring. If it is full the oldest goes: has_room() and the order of answers
@@ -75,6 +78,7 @@ void answer_again(ResponderState& r, Resource& resource, std::uint32_t from) noe
   if (pending(resource) && resource.next <= from) return;  // on its way already
   if (!pending(resource)) {
     ++r.resources_pending;
+    ++r.replays_pending;
     resource.replay = true;
   }
   resource.start = resource.next = from;
@@ -94,12 +98,7 @@ Response build_atomic(Qp& qp, Resource& atomic, packet::Frame& frame) noexcept {
 bool has_room(const ResponderState& r) noexcept {
   // One that is answered again does not count: its requester may have got the first answer
   // already, and then rightly asks for the next.
-  std::uint32_t unanswered = 0;
-  for (std::uint32_t i = 0; i < r.resource_count; ++i) {
-    const Resource& resource = r.resources[(r.resource_begin + i) % kResourcesMax];
-    unanswered += pending(resource) && !resource.replay ? 1U : 0U;
-  }
-  return unanswered < r.attributes.max_dest_rd_atomic;
+  return r.resources_pending - r.replays_pending < r.attributes.max_dest_rd_atomic;
 }
 
 void add_read(ResponderState& r, const net::Reth& reth, std::uint32_t packets) noexcept {
@@ -165,13 +164,13 @@ Response build(Core& core, Qp& qp, packet::Frame& frame, Psn& revoked_psn) noexc
   if (length > 0)
     frame.add_piece(reinterpret_cast<const std::uint8_t*>(read.address + offset), length);
   core.counters.tx_payload_bytes += length;
-  if (++read.next == read.packets) --r.resources_pending;
+  if (++read.next == read.packets) finish(r, read);
   return Response::kBuilt;
 }
 
 void clear_pending(ResponderState& r) noexcept {
   for (std::uint32_t i = 0; i < r.resource_count; ++i) at(r, i).next = at(r, i).packets;
-  r.resources_pending = 0;
+  r.resources_pending = r.replays_pending = 0;
 }
 
 }  // namespace h4a::roce::resources
