@@ -92,7 +92,7 @@ void icrc(void**) {
   for (const Json& item : section("icrc")) check_icrc(item);
 }
 
-void icrc_mutations(void**) {
+void B01_icrc_mutations(void**) {
   require_shared(kFile);
   for (const Json& item : section("icrc_mutations")) {
     const FrameReport r = see(hex(text(item, "frame")));
@@ -442,9 +442,11 @@ void bulk(void**) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(icrc),         cmocka_unit_test(icrc_mutations), cmocka_unit_test(esp),
-      cmocka_unit_test(esp_captures), cmocka_unit_test(replay_window),  cmocka_unit_test(udp_encap),
-      cmocka_unit_test(ipsec_rules),  cmocka_unit_test(roce_facts),     cmocka_unit_test(bulk),
+      cmocka_unit_test(icrc),          cmocka_unit_test(B01_icrc_mutations),
+      cmocka_unit_test(esp),           cmocka_unit_test(esp_captures),
+      cmocka_unit_test(replay_window), cmocka_unit_test(udp_encap),
+      cmocka_unit_test(ipsec_rules),   cmocka_unit_test(roce_facts),
+      cmocka_unit_test(bulk),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

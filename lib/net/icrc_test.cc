@@ -44,7 +44,7 @@ std::uint32_t reference_crc32(Bytes bytes) {
 
 // 1: published (check value of CRC-32). 2: the IBA sample packet, whose masked bytes the
 // specification prints. 3: no bytes at all.
-void known_values(void**) {
+void B03_known_values(void**) {
   const auto sample = from_hex(
       "f012375c000e17d20a202487ff87b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728b"
       "c0690ed40000");
@@ -326,7 +326,7 @@ void gathered_pieces(void**) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(known_values),
+      cmocka_unit_test(B03_known_values),
       cmocka_unit_test(backends_agree_with_the_reference),
       cmocka_unit_test(back_end_can_be_forced),
       cmocka_unit_test(threads_may_choose_at_once),

@@ -148,7 +148,7 @@ void lengths_of_roce_packets(void**) {
   }
 }
 
-void ethernet_pad_is_not_payload(void**) {
+void B22_ethernet_pad_is_not_payload(void**) {
   // FIELD-REPORTS B22: a SEND ONLY of 0 bytes is 58 bytes and gets 2 of pad; the ICRC sits before
   // them.
   Template t;
@@ -175,7 +175,7 @@ void ethernet_pad_is_not_payload(void**) {
   assert_int_equal(parse_packet(b)->udp_payload().size(), 12);
 }
 
-void fragments_never_reach_the_transport_header(void**) {
+void B24_fragments_never_reach_the_transport_header(void**) {
   // FIELD-REPORTS B24. The bytes behind the header look like a good RoCEv2 packet in each of them.
   struct Case {
     bool dont_fragment, more;
@@ -214,7 +214,7 @@ void fragments_never_reach_the_transport_header(void**) {
   assert_drop(make(v6), Drop::kFragment);
 }
 
-void the_header_length_of_v4_is_honoured(void**) {
+void B24_the_header_length_of_v4_is_honoured(void**) {
   for (std::size_t words = 0; words <= 10; ++words) {
     Template t;
     t.options.assign(4 * words, 1);  // NOP
@@ -415,9 +415,9 @@ int main() {
       cmocka_unit_test(all_members_of_a_v4_packet),
       cmocka_unit_test(all_members_of_a_double_tagged_v6_packet_with_options),
       cmocka_unit_test(lengths_of_roce_packets),
-      cmocka_unit_test(ethernet_pad_is_not_payload),
-      cmocka_unit_test(fragments_never_reach_the_transport_header),
-      cmocka_unit_test(the_header_length_of_v4_is_honoured),
+      cmocka_unit_test(B22_ethernet_pad_is_not_payload),
+      cmocka_unit_test(B24_fragments_never_reach_the_transport_header),
+      cmocka_unit_test(B24_the_header_length_of_v4_is_honoured),
       cmocka_unit_test(the_mtu_counts_the_ip_packet_alone),
       cmocka_unit_test(every_truncation_is_a_drop),
       cmocka_unit_test(what_a_bad_header_gets),

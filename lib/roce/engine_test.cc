@@ -49,7 +49,7 @@ void origin_of_packets(void**) {
 }
 
 /// Field report B20.
-void partition_keys(void**) {
+void B20_partition_keys(void**) {
   const struct {
     std::uint16_t packet;
     std::uint16_t own;
@@ -70,7 +70,7 @@ void partition_keys(void**) {
 }
 
 /// Field report B18.
-void mig_req_of_either_kind(void**) {
+void B18_mig_req_of_either_kind(void**) {
   for (const bool mig_req : {true, false}) {
     Bench b;
     b.post(b.wr(WrOpcode::kSend, 0, 4));
@@ -353,8 +353,8 @@ int main() {
   using namespace h4a::roce;
   const CMUnitTest tests[] = {
       cmocka_unit_test(origin_of_packets),
-      cmocka_unit_test(partition_keys),
-      cmocka_unit_test(mig_req_of_either_kind),
+      cmocka_unit_test(B20_partition_keys),
+      cmocka_unit_test(B18_mig_req_of_either_kind),
       cmocka_unit_test(packets_for_nobody),
       cmocka_unit_test(states_that_do_not_receive),
       cmocka_unit_test(attributes_are_checked),

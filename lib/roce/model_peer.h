@@ -196,6 +196,8 @@ class ModelWorld {
     w.bind_access = verbs::Access::kRemoteWrite | verbs::Access::kRemoteRead;
     w.rkey = rkey_;
     must(post_one(w));
+    must(engine_.deregister_memory(fast_.id).has_value());
+    fast_ = engine_.alloc_fast_region(pd_, kClear).value();
     fast_key_ = Rkey((fast_.rkey.value() & ~std::uint32_t{0xff}) | ++variant_);
     transmit();
   }

@@ -62,6 +62,27 @@ void segments_a_write(void**) {
   }
 }
 
+/// Field report B02, as we send it: pad count, and zero bytes behind the payload.
+void B02_pads_what_it_sends(void**) {
+  for (std::uint32_t tail = 0; tail <= 5; ++tail) {
+    Bench b;
+    b.fill(0, pattern(256 + tail));
+    b.post(b.wr(WrOpcode::kRdmaWrite, 0, 256 + tail, 1));
+    b.post(b.wr(WrOpcode::kSend, 0, tail, 2));
+    b.collect();
+    assert_int_equal(b.sent.size(), tail == 0 ? 2 : 3);
+    for (std::size_t i = 1; i < b.sent.size(); ++i) {
+      const auto p = net::parse_transport(b.sent[i]).value();
+      const std::uint32_t pad = (4 - tail % 4) % 4;
+      assert_int_equal(p.bth().pad_count(), pad);
+      assert_int_equal(p.payload().size(), tail);
+      assert_int_equal(b.sent[i].size() % 4, 0);
+      for (std::uint32_t k = 0; k < pad; ++k)
+        assert_int_equal(b.sent[i][b.sent[i].size() - 1 - k], 0);
+    }
+  }
+}
+
 void gathers_pieces(void**) {
   Bench b;
   b.fill(0, "abc");
@@ -176,7 +197,7 @@ void no_retry_is_spent_without_frames(void**) {
   assert_int_equal(b.skip_sent(), 1);
 }
 
-void rnr_waits_as_the_table_says(void**) {
+void B11_rnr_waits_as_the_table_says(void**) {
   const struct {
     std::uint8_t code;
     std::int64_t us;
@@ -236,7 +257,7 @@ void fatal_naks(void**) {
 
 /// Field report B07: eight packets across the wrap, a WRITE and a READ among them, one lost each
 /// way.
-void psn_wraps(void**) {
+void B07_psn_wraps(void**) {
   Bench b({.sq_psn = 0xfffffe});
   b.fill(0, pattern(600));
   b.post(b.wr(WrOpcode::kSend, 0, 4, 1));
@@ -281,7 +302,7 @@ void window_limits_what_is_in_flight(void**) {
   assert_int_equal(b.skip_sent(), 4);
 }
 
-void read_limit_and_fence(void**) {
+void B15_read_limit_and_fence(void**) {
   Bench b({.max_rd_atomic = 2});
   for (std::uint64_t id = 1; id <= 3; ++id) b.post(b.wr(WrOpcode::kRdmaRead, 0, 4, id));
   assert_int_equal(b.skip_sent(), 2);  // B15: the third is held
@@ -362,7 +383,7 @@ void wrong_read_responses_fail_the_read(void**) {
   }
 }
 
-void zero_length_read(void**) {
+void B05_zero_length_read(void**) {
   Bench b;
   SendWr w = b.wr(WrOpcode::kRdmaRead, 0, 0, 1);
   w.sge_count = 0;
@@ -439,6 +460,7 @@ int main() {
   using namespace h4a::roce;
   const CMUnitTest tests[] = {
       cmocka_unit_test(segments_a_write),
+      cmocka_unit_test(B02_pads_what_it_sends),
       cmocka_unit_test(gathers_pieces),
       cmocka_unit_test(one_ack_completes_many),
       cmocka_unit_test(ghosts_are_ignored),
@@ -446,16 +468,16 @@ int main() {
       cmocka_unit_test(time_out_retries_then_gives_up),
       cmocka_unit_test(progress_resets_retries),
       cmocka_unit_test(no_retry_is_spent_without_frames),
-      cmocka_unit_test(rnr_waits_as_the_table_says),
+      cmocka_unit_test(B11_rnr_waits_as_the_table_says),
       cmocka_unit_test(rnr_retries_are_counted_and_seven_is_for_ever),
       cmocka_unit_test(fatal_naks),
-      cmocka_unit_test(psn_wraps),
+      cmocka_unit_test(B07_psn_wraps),
       cmocka_unit_test(window_limits_what_is_in_flight),
-      cmocka_unit_test(read_limit_and_fence),
+      cmocka_unit_test(B15_read_limit_and_fence),
       cmocka_unit_test(ack_past_a_read_is_an_implied_nak),
       cmocka_unit_test(a_fatal_nak_waits_for_the_read_before_it),
       cmocka_unit_test(wrong_read_responses_fail_the_read),
-      cmocka_unit_test(zero_length_read),
+      cmocka_unit_test(B05_zero_length_read),
       cmocka_unit_test(local_protection),
       cmocka_unit_test(retransmission_checks_the_region_again),
       cmocka_unit_test(post_checks),

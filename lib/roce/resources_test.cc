@@ -51,7 +51,7 @@ void answers_a_read_again_from_any_point(void**) {
 }
 
 /// Field report B15.
-void too_many_reads(void**) {
+void B15_too_many_reads(void**) {
   Bench b({.max_dest_rd_atomic = 2});
   b.receive(read(b, 500, 0, 4));
   b.receive(read(b, 501, 0, 4));
@@ -111,7 +111,7 @@ int main() {
   const CMUnitTest tests[] = {
       cmocka_unit_test(answers_a_read),
       cmocka_unit_test(answers_a_read_again_from_any_point),
-      cmocka_unit_test(too_many_reads),
+      cmocka_unit_test(B15_too_many_reads),
       cmocka_unit_test(answered_reads_make_room),
       cmocka_unit_test(a_read_whose_window_dies),
   };

@@ -14,7 +14,7 @@ using namespace test;
 // ---- SEND ----
 
 /// Field report B02: the pad is neither delivered nor counted.
-void delivers_sends_of_any_tail(void**) {
+void B02_delivers_sends_of_any_tail(void**) {
   Bench b;
   for (std::uint32_t n = 0; n <= 5; ++n) {
     b.post_recv(1000, 64, n);
@@ -57,7 +57,7 @@ void scatters_a_long_send(void**) {
 }
 
 /// Field report B11: the RNR NAK says the timer's code; zero is a code like others.
-void not_ready(void**) {
+void B11_not_ready(void**) {
   for (const std::uint8_t code : std::initializer_list<std::uint8_t>{0, 1, 12, 31}) {
     Bench b({.min_rnr_timer = code});
     assert_eq(b.receive(send(500, "early")), Drop::kReceiverNotReady);
@@ -190,7 +190,7 @@ void write_with_immediate_takes_a_receive(void**) {
 }
 
 /// Field report B05: no length, no key check, one PSN.
-void zero_length_needs_no_key(void**) {
+void B05_zero_length_needs_no_key(void**) {
   Bench b;
   Packet w = write(b, 500, 0, "");
   w.rkey = Rkey(0);
@@ -321,7 +321,7 @@ void wrong_lengths_and_orders(void**) {
 // ---- PSN ----
 
 /// Field report B09: not executed, no receive taken, acknowledged with the newest PSN.
-void duplicates_are_acknowledged_again(void**) {
+void B09_duplicates_are_acknowledged_again(void**) {
   Bench b;
   b.post_recv(1000, 64, 1);
   b.receive(write(b, 500, 0, "peer"));
@@ -343,7 +343,7 @@ void duplicates_are_acknowledged_again(void**) {
 }
 
 /// Field report B14, the burst in one turn and packet by packet.
-void one_nak_for_a_gap(void**) {
+void B14_one_nak_for_a_gap(void**) {
   for (const bool one_turn : {true, false}) {
     Bench b;
     std::vector<std::vector<std::uint8_t>> all;
@@ -378,7 +378,7 @@ void a_second_gap_is_reported_too(void**) {
   b.expect_sent(ack(501, 0x60));
 }
 
-void psn_windows(void**) {
+void B07_psn_windows(void**) {
   const struct {
     std::uint32_t expected;
     std::uint32_t psn;
@@ -395,29 +395,66 @@ void psn_windows(void**) {
   }
 }
 
+/// The responder's side of B07: a WRITE of several packets, a READ and an atomic across the wrap, with
+/// one packet lost and sent again.
+void B07_responder_across_the_wrap(void**) {
+  Bench b({.rq_psn = 0xfffffd});
+  const std::string data = pattern(600);
+  b.post_recv(4000, 64, 1);
+  b.receive(send(0xfffffd, "head"));
+  b.expect_completion(1, CompletionStatus::kSuccess);
+  b.receive({.opcode = Opcode::kRcWriteFirst,
+             .psn = 0xfffffe,
+             .payload = data.substr(0, 256),
+             .address = b.address(1000),
+             .rkey = b.region.rkey,
+             .length = 600});
+  b.skip_sent();
+  // ffffff is lost.
+  assert_eq(b.receive({.opcode = Opcode::kRcWriteLast, .psn = 0, .payload = data.substr(512)}),
+            Drop::kOutOfSequence);
+  b.expect_sent(ack(0xffffff, 0x60));
+  b.receive({.opcode = Opcode::kRcWriteMiddle, .psn = 0xffffff, .payload = data.substr(256, 256)});
+  b.receive({.opcode = Opcode::kRcWriteLast, .psn = 0, .payload = data.substr(512)});
+  b.expect_sent({.opcode = Opcode::kRcAcknowledge, .psn = 0, .msn = 2});
+  assert_true(b.text(1000, 600) == data);
+  b.receive(read(b, 1, 1000, 600));  // 1..3
+  b.receive(fetch_add(b, 4, 64, 1));
+  assert_int_equal(b.skip_sent(), 4);
+  assert_eq(b.receive(read(b, 2, 1000 + 256, 344)), Drop::kDuplicatePsn);
+  b.expect_sent(
+      {.opcode = Opcode::kRcReadResponseFirst, .psn = 2, .payload = data.substr(256, 256)});
+  assert_int_equal(b.skip_sent(), 1);
+  assert_eq(b.receive({.opcode = Opcode::kRcWriteMiddle, .psn = 0xffffff, .payload = data}),
+            Drop::kDuplicatePsn);
+  b.expect_sent({.opcode = Opcode::kRcAcknowledge, .psn = 4, .msn = 4});
+  assert_true(b.number(64) == 1);
+}
+
 }  // namespace
 }  // namespace h4a::roce
 
 int main() {
   using namespace h4a::roce;
   const CMUnitTest tests[] = {
-      cmocka_unit_test(delivers_sends_of_any_tail),
+      cmocka_unit_test(B02_delivers_sends_of_any_tail),
       cmocka_unit_test(scatters_a_long_send),
-      cmocka_unit_test(not_ready),
+      cmocka_unit_test(B11_not_ready),
       cmocka_unit_test(a_ready_receiver_takes_its_rnr_nak_back),
       cmocka_unit_test(a_send_too_long_for_its_receive),
       cmocka_unit_test(a_send_longer_than_a_message),
       cmocka_unit_test(a_receive_that_is_not_ours_to_write),
       cmocka_unit_test(writes_land_and_need_no_receive),
       cmocka_unit_test(write_with_immediate_takes_a_receive),
-      cmocka_unit_test(zero_length_needs_no_key),
+      cmocka_unit_test(B05_zero_length_needs_no_key),
       cmocka_unit_test(keys_that_do_not_fit),
       cmocka_unit_test(what_the_qp_does_not_honour),
       cmocka_unit_test(wrong_lengths_and_orders),
-      cmocka_unit_test(duplicates_are_acknowledged_again),
-      cmocka_unit_test(one_nak_for_a_gap),
+      cmocka_unit_test(B09_duplicates_are_acknowledged_again),
+      cmocka_unit_test(B14_one_nak_for_a_gap),
       cmocka_unit_test(a_second_gap_is_reported_too),
-      cmocka_unit_test(psn_windows),
+      cmocka_unit_test(B07_psn_windows),
+      cmocka_unit_test(B07_responder_across_the_wrap),
   };
   return cmocka_run_group_tests_name("responder", tests, nullptr, nullptr);
 }

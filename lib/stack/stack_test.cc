@@ -217,7 +217,7 @@ void strangers_are_dropped_by_name(void**) {
   assert_int_equal(b.port.sent.size(), 0);
 }
 
-void a_wrong_icrc_is_silent(void**) {
+void B01_a_wrong_icrc_is_silent(void**) {
   Bench b;
   Raw packet = roce(Qpn(5));
   packet[packet.size() - 6] ^= 1;
@@ -314,7 +314,7 @@ int main() {
       cmocka_unit_test(echo_v6_is_answered),
       cmocka_unit_test(neighbour_solicitations_are_answered),
       cmocka_unit_test(strangers_are_dropped_by_name),
-      cmocka_unit_test(a_wrong_icrc_is_silent),
+      cmocka_unit_test(B01_a_wrong_icrc_is_silent),
       cmocka_unit_test(no_bytes_crash_and_all_frames_come_back),
       cmocka_unit_test(a_path_must_make_sense),
       cmocka_unit_test(a_clear_packet_for_a_protected_qp_is_dropped),
