@@ -32,6 +32,7 @@ HostArguments host_arguments(const BenchOptions& options, std::string port, std:
   if (capture) a.pcap = options.pcap;
   a.no_hugepages = options.no_hugepages;
   a.busy_poll = true;
+  a.qp_max = options.qps;
   return a;
 }
 
@@ -88,7 +89,8 @@ int run_in_process(const BenchOptions& options, std::FILE* out, std::FILE* error
   const std::string answer = to_line(server->contact());
   EspKeyLog no_log;  // both ends have the same two SAs
   if (!server->connect(answer, offer, false, key_log, error) ||
-      !client->connect(offer, answer, true, no_log, error))
+      !client->connect(offer, answer, true, no_log, error) ||
+      !server->connect_others(*client, error) || !client->connect_others(*server, error))
     return complain(errors, kExitFailed, error);
   LocalTarget target(*server, options);
   int code = run_rows(*client, target, options, out, errors);
@@ -142,6 +144,8 @@ std::string contradiction(const BenchOptions& o) {
   if (!two && (!o.port.empty() || !o.ips.empty()))
     return "--port and --ip are for two processes: add --listen ADDR:PORT on one side and "
            "--connect ADDR:PORT on the other";
+  if (o.qps > 1 && (two || o.operation == BenchOperation::kSend))
+    return "--qps is for write and read between the two stacks of this process";
   return "";
 }
 
@@ -162,6 +166,9 @@ void add_options(CLI::App& command, BenchOptions& o) {
       ->capture_default_str();
   command.add_option("--depth", o.depth, "Messages in flight")
       ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command.add_option("--qps", o.qps, "Queue pairs; each message goes over a random one of them")
+      ->check(CLI::Range(1U, kBenchQpsMax))
       ->capture_default_str();
   command.add_flag("--ipv6", o.ipv6, "IPv6 between the two stacks of this process");
   command.add_flag("--profile", o.profile, "The receiver's cycles for a packet, stage by stage");

@@ -31,6 +31,7 @@ struct BenchOptions {
   std::uint64_t iterations = 0;  // messages a row; 0: as many as fit duration_s
   double duration_s = 1.0;
   unsigned depth = 128;  // messages in flight
+  unsigned qps = 1;      // queue pairs; each message goes over a random one. In one process
   bool ipv6 = false;     // in one process
   bool profile = false;  // the stages under each row
   bool json = false;

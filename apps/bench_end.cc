@@ -19,6 +19,8 @@ constexpr EspSuite kSuite = EspSuite::kAesGcm128;
 constexpr std::size_t kPostBurst = 32;
 /// A turn moves at most two bursts: tens of microseconds. Longer ones were interrupted.
 constexpr double kInterruptedUs = 500;
+/// Work requests that each queue pair but the first takes.
+constexpr unsigned kOtherDepth = 8;
 
 std::uint8_t pattern(std::size_t i, std::uint8_t seed) noexcept {
   return static_cast<std::uint8_t>(i * 7 + (i >> 8) * 13 + seed);
@@ -93,13 +95,14 @@ bool BenchEnd::make_objects(std::string& error) {
                             .max_send_wr = options_.depth,
                             .max_recv_wr = 2 * options_.depth};
   const auto qpn = device.create_qp(qp);
+  if (qpn) qpns_ = {*qpn};
   const auto keys = bootstrap::make_key_pair(host_.random());
   const auto spi = device.allocate_spi();
   const auto region =
       device.register_memory(pd_, region_.get(), kBenchRegionBytes,
                              Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead);
   const auto source = device.register_memory(pd_, source_.get(), kBenchMessageMax, Access::kNone);
-  if (!qpn || !keys || !spi || !region || !source) {
+  if (!qpn || !keys || !spi || !region || !source || !make_others()) {
     error = "no queue pair for the benchmark: lower --depth";
     return false;
   }
@@ -116,6 +119,27 @@ bool BenchEnd::make_objects(std::string& error) {
                       .clear = options_.clear,
                       .operation = options_.operation,
                       .public_key = keys->public_key};
+  return true;
+}
+
+/// Short queues, so that what grows with their number is the queue pairs' own state.
+bool BenchEnd::make_others() {
+  const verbs::QpOptions qp{.pd = pd_,
+                            .send_cq = send_cq_,
+                            .recv_cq = recv_cq_,
+                            .max_send_wr = std::min(options_.depth, kOtherDepth),
+                            .max_recv_wr = 1};
+  while (qpns_.size() < options_.qps) {
+    const auto qpn = host_.stack().create_qp(qp);
+    if (!qpn) return false;
+    qpns_.push_back(*qpn);
+  }
+  return true;
+}
+
+bool BenchEnd::connect_others(const BenchEnd& peer, std::string& error) {
+  for (std::size_t i = 1; i < qpns_.size(); ++i)
+    if (!connect_qp(qpns_[i], peer.qpns_[i], error)) return false;
   return true;
 }
 
@@ -140,26 +164,28 @@ bool BenchEnd::connect(const std::string& own_line, const std::string& peer_line
   const std::string& answer = client ? peer_line : own_line;
   if (!options_.clear && !protect(offer, answer, client, key_log, error)) return false;
 
+  own_.path_mtu = std::min(own_.path_mtu, peer_.path_mtu);
+  receives_missing_ = 2 * options_.depth;
+  return connect_qp(own_.qpn, peer_.qpn, error);
+}
+
+bool BenchEnd::connect_qp(Qpn own, Qpn remote, std::string& error) {
   verbs::Device& device = host_.stack();
-  const std::uint16_t mtu = std::min(own_.path_mtu, peer_.path_mtu);
   const verbs::InitAttributes init{.access = Access::kRemoteWrite | Access::kRemoteRead};
   const verbs::RtrAttributes rtr{.local_address = own_.ip,
                                  .remote_address = peer_.ip,
-                                 .remote_qpn = peer_.qpn,
+                                 .remote_qpn = remote,
                                  .rq_psn = peer_.psn,
-                                 .path_mtu = mtu,
+                                 .path_mtu = own_.path_mtu,
                                  .association = association_};
   const verbs::RtsAttributes rts{.sq_psn = own_.psn};
-  if (const auto r = device.to_init(own_.qpn, init); !r)
-    return (error = "QP to INIT failed"), false;
-  if (const auto r = device.to_rtr(own_.qpn, rtr); !r) {
+  if (const auto r = device.to_init(own, init); !r) return (error = "QP to INIT failed"), false;
+  if (const auto r = device.to_rtr(own, rtr); !r) {
     error = fmt::format("cannot reach {} from {}: {}", to_string(peer_.ip), to_string(own_.ip),
                         to_string(r.error()));
     return false;
   }
-  if (const auto r = device.to_rts(own_.qpn, rts); !r) return (error = "QP to RTS failed"), false;
-  own_.path_mtu = mtu;
-  receives_missing_ = 2 * options_.depth;
+  if (const auto r = device.to_rts(own, rts); !r) return (error = "QP to RTS failed"), false;
   return true;
 }
 
@@ -280,12 +306,26 @@ std::uint64_t BenchEnd::request(std::size_t size, std::uint64_t& to_post) noexce
   in_flight_ -= completed;
   std::array<verbs::SendWr, kPostBurst> wrs;
   const std::size_t n = std::min<std::uint64_t>({to_post, options_.depth - in_flight_, kPostBurst});
+  if (qpns_.size() > 1) {
+    post_over_random(size, to_post, n);
+    return completed;
+  }
   for (std::size_t i = 0; i < n; ++i) wrs[i] = next_request(size);
   if (n > 0 && host_.stack().post_send(own_.qpn, {wrs.data(), n})) {
     in_flight_ += n;
     to_post -= n;
   }
   return completed;
+}
+
+/// A queue that is full is passed over: its completions come.
+void BenchEnd::post_over_random(std::size_t size, std::uint64_t& to_post, std::size_t n) noexcept {
+  for (std::size_t i = 0; i < n; ++i) {
+    const verbs::SendWr wr = next_request(size);
+    if (!host_.stack().post_send(qpns_[host_.random().below(qpns_.size())], {&wr, 1})) continue;
+    ++in_flight_;
+    --to_post;
+  }
 }
 
 void BenchEnd::refill_receives(std::size_t size) noexcept {

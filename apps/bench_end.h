@@ -22,6 +22,7 @@
 namespace h4a::apps {
 
 inline constexpr std::size_t kBenchRegionBytes = std::size_t{64} << 20;
+inline constexpr unsigned kBenchQpsMax = 10000;
 inline constexpr std::size_t kBenchMessageMax = std::size_t{8} << 20;
 
 class Host;
@@ -74,6 +75,10 @@ class BenchEnd {
   [[nodiscard]] bool connect(const std::string& own_line, const std::string& peer_line, bool client,
                              EspKeyLog& key_log, std::string& error);
 
+  /// The other queue pairs of --qps, one to one with those of `peer` in this process; after connect()
+  /// at both ends. They share the first one's association and path MTU.
+  [[nodiscard]] bool connect_others(const BenchEnd& peer, std::string& error);
+
   /// One turn of this end's stack, counted.
   void poll(Instant now) noexcept;
   /// Starts a new count.
@@ -98,6 +103,9 @@ class BenchEnd {
 
  private:
   [[nodiscard]] bool make_objects(std::string& error);
+  [[nodiscard]] bool make_others();
+  [[nodiscard]] bool connect_qp(Qpn own, Qpn remote, std::string& error);
+  void post_over_random(std::size_t size, std::uint64_t& to_post, std::size_t n) noexcept;
   [[nodiscard]] bool protect(const std::string& offer, const std::string& answer, bool client,
                              EspKeyLog& key_log, std::string& error);
   [[nodiscard]] bool install(const bootstrap::PseudoRandomKey& prk, bool client, bool inbound,
@@ -115,6 +123,7 @@ class BenchEnd {
   verbs::PdId pd_;
   verbs::CqId send_cq_;
   verbs::CqId recv_cq_;
+  std::vector<Qpn> qpns_;  // the first is that of `own_`
   AssociationId association_ = kClear;
   bootstrap::PrivateKey private_key_;
   BenchContact own_;

@@ -96,6 +96,16 @@ void test_send(void**) {
   assert_true(r.out.find("RDMA send · ESP AES-GCM-128") != std::string::npos);
 }
 
+void test_many_queue_pairs(void**) {
+  BenchOptions o = short_run(BenchOperation::kWrite);
+  o.size = 1024;
+  o.qps = 1500;  // more than a stack has by default
+  const Output r = run(o);
+  if (r.code != 0) fail_msg("%s", r.errors.c_str());
+  o.operation = BenchOperation::kSend;
+  assert_int_equal(run(o).code, 2);
+}
+
 /// `h4a bench write` in a process of its own, over memif. @return its exit
 /// code.
 int run_side(const char* side) {
@@ -184,9 +194,13 @@ void test_lines(void**) {
 int main(int argc, char** argv) {
   if (argc == 2) return run_side(argv[1]);
   const CMUnitTest tests[] = {
-      cmocka_unit_test(test_write_as_json),  cmocka_unit_test(test_read_clear_as_table),
-      cmocka_unit_test(test_send),           cmocka_unit_test(test_two_processes),
-      cmocka_unit_test(test_contradictions), cmocka_unit_test(test_lines),
+      cmocka_unit_test(test_write_as_json),
+      cmocka_unit_test(test_read_clear_as_table),
+      cmocka_unit_test(test_send),
+      cmocka_unit_test(test_two_processes),
+      cmocka_unit_test(test_contradictions),
+      cmocka_unit_test(test_lines),
+      cmocka_unit_test(test_many_queue_pairs),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

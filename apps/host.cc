@@ -98,6 +98,7 @@ bool Host::open_capture(const HostArguments& arguments, std::string& error) {
 
 bool Host::open_stack(const HostArguments& arguments, std::string& error) {
   stack::StackOptions options;
+  options.engine.qp_max = std::max(options.engine.qp_max, arguments.qp_max);
   if (!parse_addresses(arguments, top_->mac(), options, error)) return false;
   stack_ = std::make_unique<stack::Stack>(*top_, options, random_);
   const bool v6 = !options.addresses.front().address.is_v4();

@@ -15,6 +15,7 @@ struct HostArguments {
   std::string pcap;                   // capture file, "" for none
   std::string esp_keys;               // Wireshark ESP SA table, "" for none
   std::uint16_t mtu = 0;              // 0: the port's own
+  std::size_t qp_max = 0;  // queue pairs wanted, if more than the usual; no option of its own
   bool busy_poll = false;
   bool no_hugepages = false;
   // Faults on purpose, on what this side receives and sends.
