@@ -114,7 +114,7 @@ void a_send_longer_than_a_message(void**) {
     const auto region =
         core.memory.register_memory(pd, room, kRoom, Access::kLocalWrite, kClear).value();
     Cq cq(8);
-    Qp qp({.pd = pd, .send_cq = {}, .recv_cq = {}}, cq, cq);
+    Qp qp({.pd = pd, .send_cq = {}, .recv_cq = {}}, cq, cq, nullptr);
     qp.state = verbs::QpState::kRts;
     qp.mtu = 256;
     qp.responder.message = InboundMessage::kSend;
