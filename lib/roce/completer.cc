@@ -239,7 +239,8 @@ void place_original(Core& core, Qp& qp, const net::TransportPacket& packet, Inst
   const std::uint64_t original = packet.atomic_ack_eth().original;
   std::uint8_t bytes[kAtomicBytes];
   std::memcpy(bytes, &original, sizeof bytes);
-  if (!scatter(core, qp, e, 0, bytes)) return fail(core, qp, CompletionStatus::kLocalProtection);
+  if (!scatter({core.memory, r.local, qp.pd}, {e.wr.sges, e.wr.sge_count}, 0, bytes))
+    return fail(core, qp, CompletionStatus::kLocalProtection);
   move_una(core, qp, e, 1);
   if (sends_requests(qp.state)) note_progress(core, qp, now);
 }

@@ -15,15 +15,15 @@ constexpr auto kTransitions = [] {
   using enum QpEvent;
   using enum QpState;
   return std::to_array<Transition>({
-      {kToInit, kReset, kInit},      {kToInit, kInit, kInit},     {kToRtr, kInit, kRtr},
-      {kToRts, kRtr, kRts},       {kToRts, kSqd, kRts},      {kToRts, kSqe, kRts}, {kToSqd, kRts, kSqd},
-      {kToError, kInit, kError},  {kToError, kRtr, kError},  {kToError, kRts, kError},
-      {kToError, kSqd, kError},   {kToError, kSqe, kError},  {kToError, kError, kError},
-      {kToReset, kReset, kReset}, {kToReset, kInit, kReset}, {kToReset, kRtr, kReset},
-      {kToReset, kRts, kReset},   {kToReset, kSqd, kReset},  {kToReset, kSqe, kReset},
-      {kToReset, kError, kReset}, {kFailure, kInit, kError}, {kFailure, kRtr, kError},
-      {kFailure, kRts, kError},   {kFailure, kSqd, kError},  {kFailure, kSqe, kError},
-      {kSendFailure, kRts, kSqe}, {kSendFailure, kSqd, kSqe},
+      {kToInit, kReset, kInit},   {kToInit, kInit, kInit},    {kToRtr, kInit, kRtr},
+      {kToRts, kRtr, kRts},       {kToRts, kSqd, kRts},       {kToRts, kSqe, kRts},
+      {kToSqd, kRts, kSqd},       {kToError, kInit, kError},  {kToError, kRtr, kError},
+      {kToError, kRts, kError},   {kToError, kSqd, kError},   {kToError, kSqe, kError},
+      {kToError, kError, kError}, {kToReset, kReset, kReset}, {kToReset, kInit, kReset},
+      {kToReset, kRtr, kReset},   {kToReset, kRts, kReset},   {kToReset, kSqd, kReset},
+      {kToReset, kSqe, kReset},   {kToReset, kError, kReset}, {kFailure, kInit, kError},
+      {kFailure, kRtr, kError},   {kFailure, kRts, kError},   {kFailure, kSqd, kError},
+      {kFailure, kSqe, kError},   {kSendFailure, kRts, kSqe}, {kSendFailure, kSqd, kSqe},
   });
 }();
 

@@ -22,8 +22,8 @@ enum class QpEvent : std::uint8_t {
   kFailure,      // the transport gave up: retries, a NAK, a protocol error, a full completion queue
   kSendFailure,  // UC and UD: a send work request completed in error
 };
-inline constexpr std::array kQpEvents = {QpEvent::kToInit,  QpEvent::kToRtr,  QpEvent::kToRts,
-                                         QpEvent::kToSqd,   QpEvent::kToError, QpEvent::kToReset,
+inline constexpr std::array kQpEvents = {QpEvent::kToInit,  QpEvent::kToRtr,      QpEvent::kToRts,
+                                         QpEvent::kToSqd,   QpEvent::kToError,    QpEvent::kToReset,
                                          QpEvent::kFailure, QpEvent::kSendFailure};
 inline constexpr std::array kQpStates = {
     verbs::QpState::kReset, verbs::QpState::kInit, verbs::QpState::kRtr,  verbs::QpState::kRts,
