@@ -113,7 +113,7 @@ void Engine::Impl::receive_one(packet::Frame& frame, Instant now) noexcept {
   if (qp == nullptr) return core.drop(frame, Drop::kNoQp);
   if (const Drop reason = check_packet(*qp, *packet, frame); reason != Drop::kNone)
     return core.drop(frame, reason);
-  if (!qp->heard_peer) core.note_first_packet(*qp);
+  if (!qp->heard_peer && !is_datagram(qp->type)) core.note_first_packet(*qp);
   if (is_datagram(qp->type))
     datagram::receive(core, *qp, *packet, frame);
   else if (packet->row().is_request())
