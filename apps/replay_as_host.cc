@@ -54,6 +54,10 @@ WrOpcode wr_opcode(const Message& m) noexcept {
   switch (last.operation) {
     case Operation::kReadRequest:
       return WrOpcode::kRdmaRead;
+    case Operation::kCompareSwap:
+      return WrOpcode::kCompareSwap;
+    case Operation::kFetchAdd:
+      return WrOpcode::kFetchAdd;
     case Operation::kWrite:
       return last.has(Header::kImmDt) ? WrOpcode::kRdmaWriteWithImm : WrOpcode::kRdmaWrite;
     default:
@@ -81,12 +85,6 @@ class HostPlayer {
     if (std::none_of(c_.packets.begin(), c_.packets.end(),
                      [&](const RecordedPacket* p) { return c_.from_host(*p); })) {
       result_.silent = true;
-      return std::move(result_);
-    }
-    if (std::any_of(c_.packets.begin(), c_.packets.end(), [](const RecordedPacket* p) {
-          return p->packet().row().has(Header::kAtomicEth);
-        })) {
-      result_.obstacle = "it has atomics, which the engine does not execute yet";
       return std::move(result_);
     }
     if (!set_up()) {
@@ -400,6 +398,14 @@ class HostPlayer {
     }
     if (wr.opcode == WrOpcode::kRdmaRead) {
       set_sge(wr, sink_.bytes().data(), first.reth().dma_length, sink_lkey_);
+      return wr;
+    }
+    if (first.row().has(Header::kAtomicEth)) {
+      const net::AtomicEth atomic = first.atomic_eth();
+      const bool swaps = wr.opcode == WrOpcode::kCompareSwap;
+      wr.compare_add = swaps ? atomic.compare : atomic.swap_or_add;
+      wr.swap = swaps ? atomic.swap_or_add : 0;
+      set_sge(wr, sink_.bytes().data(), 8, sink_lkey_);
       return wr;
     }
     if (m.payload.empty()) return wr;

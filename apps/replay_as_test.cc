@@ -29,7 +29,8 @@ class Recording {
   explicit Recording(bool ipv6 = false, double loss = 0) : world_(options(ipv6, loss)) {
     world_.link().set_tap([this](std::size_t, Bytes frame, Instant) { record(frame); });
     sim::PairOptions pair;
-    pair.access = verbs::Access::kRemoteRead | verbs::Access::kRemoteWrite;
+    pair.access =
+        verbs::Access::kRemoteRead | verbs::Access::kRemoteWrite | verbs::Access::kRemoteAtomic;
     pair.first_psn[0] = Psn(0xfffffe);
     pair.first_psn[1] = Psn(77);
     pair_ = sim::connect_rc(world_, pair);
@@ -37,7 +38,8 @@ class Recording {
       memory_[i].resize(kBytes);
       for (std::size_t k = 0; k < kBytes; ++k) memory_[i][k] = static_cast<std::uint8_t>(k * 7 + i);
       const auto all = verbs::Access::kLocalWrite | verbs::Access::kRemoteWrite |
-                       verbs::Access::kRemoteRead | verbs::Access::kWindowBind;
+                       verbs::Access::kRemoteRead | verbs::Access::kRemoteAtomic |
+                       verbs::Access::kWindowBind;
       const auto region = world_.host(i).register_memory(pair_.of_host[i].pd, memory_[i].data(),
                                                          kBytes, all, kClear);
       assert_ok(region);
@@ -63,6 +65,8 @@ class Recording {
     wr.sge_count = length > 0 ? 1 : 0;
     wr.sges[0] = {address(0) + 1000, length, region_[0].lkey};
     wr.remote_address = address(1) + remote_offset;
+    wr.compare_add = 0x0102030405060708;
+    wr.swap = 77;
     wr.rkey = region_[1].rkey;
     assert_ok(world_.host(0).post_send(pair_.of_host[0].qpn, {&wr, 1}));
   }
@@ -108,6 +112,10 @@ void play_everything(Recording& r) {
   r.request(WrOpcode::kRdmaWriteWithImm, 5, 9000);
   r.request(WrOpcode::kRdmaRead, 3000, 3000);
   r.request(WrOpcode::kRdmaRead, 1, 9001);
+  for (int i = 0; i < 2; ++i) {
+    r.request(WrOpcode::kFetchAdd, 8, 10000 - 10000 % 8);
+    r.request(WrOpcode::kCompareSwap, 8, 10000 - 10000 % 8);
+  }
 }
 
 void assert_clean(const Recording& r, const char* what) {

@@ -11,6 +11,8 @@
 //   send  off= len= [imm=] [inv=RKEY] [fence=1] [solicited=1] [sges=N] [qkey=]
 //   write off= roff= len= [imm=] [rkey=] [sges=N]
 //   read  off= roff= len= [rkey=] [sges=N]
+//   cas   off= roff= compare= swap= [rkey=]
+//   faa   off= roff= add=1 [rkey=]
 //   mw    off= len= at= rights=rw   bind a type 2 memory window, put its rkey at `at`, print it
 //   inv   rkey=                     invalidate one of our own keys
 //   wait  n=1 ms=5000 status=0      print n completions, each with that status
@@ -103,6 +105,7 @@ bool VerbsScript::dispatch(const ScriptLine& line) {
   if (verb_ == "close") return close();
   if (verb_ == "recv") return receive(line);
   if (verb_ == "send" || verb_ == "write" || verb_ == "read") return post(line);
+  if (verb_ == "cas" || verb_ == "faa") return post_atomic(line);
   if (verb_ == "mw") return bind_window(line);
   if (verb_ == "inv") return invalidate(line);
   if (verb_ == "wait") return wait(line);
@@ -141,7 +144,7 @@ bool VerbsScript::open(const ScriptLine& line) {
 
 bool VerbsScript::make_objects(const ScriptLine& line) {
   const auto depth = static_cast<std::uint32_t>(number(line, "depth", 64));
-  const Access memory = rights(line.text("rights", "rw"));
+  const Access memory = rights(line.text("rights", "rwa"));
   const auto pd = device_.alloc_pd();
   const auto cq = device_.create_cq(2 * depth);
   if (!pd || !cq) return fail("making a protection domain and a completion queue;");
@@ -256,6 +259,17 @@ bool VerbsScript::post(const ScriptLine& line) {
     wr.rkey = Rkey(static_cast<std::uint32_t>(number(line, "rkey", remote_rkey_.value())));
   }
   return post_one(wr, memory, number(line, "sges", 1));
+}
+
+bool VerbsScript::post_atomic(const ScriptLine& line) {
+  verbs::SendWr wr;
+  const bool swap = verb_ == "cas";
+  wr.opcode = swap ? verbs::WrOpcode::kCompareSwap : verbs::WrOpcode::kFetchAdd;
+  wr.compare_add = swap ? number(line, "compare", 0) : number(line, "add", 1);
+  wr.swap = number(line, "swap", 0);
+  wr.remote_address = remote_address_ + number(line, "roff", 0);
+  wr.rkey = Rkey(number32(line, "rkey", remote_rkey_.value()));
+  return post_one(wr, span(line, 8), 1);
 }
 
 /// Gathers from, or scatters to, `pieces` parts of `memory`, all but the last of one size.

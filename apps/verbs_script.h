@@ -53,6 +53,7 @@ class VerbsScript {
   bool close();
   bool receive(const ScriptLine& line);
   bool post(const ScriptLine& line);
+  bool post_atomic(const ScriptLine& line);
   bool bind_window(const ScriptLine& line);
   bool invalidate(const ScriptLine& line);
   bool wait(const ScriptLine& line);

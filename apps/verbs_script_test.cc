@@ -81,6 +81,12 @@ void messages_arrive(void**) {
     assert_true(s.printed[1][1] == "wc id=1 status=0 (success) len=3000 imm=0x99");
     s.run(0, {"write len=2500 roff=0x8000", "read off=0x9000 roff=0x8000 len=2500 sges=4",
               "wait n=2", "check off=0x9000 len=2500 seed=5"});
+    s.run(1, {"set off=0xa000 value=5"});
+    s.run(0, {"cas off=0 roff=0xa000 compare=5 swap=9", "faa off=8 roff=0xa000 add=3", "wait n=2",
+              "get off=0"});
+    assert_true(s.printed[0].back() == "u64 0x5");
+    assert_true(s.run(0, {"get off=8"}) == "u64 0x9");
+    assert_true(s.run(1, {"get off=0xa000"}) == "u64 0xc");
     s.run(1, {"check off=0x8000 len=2500 seed=5", "state"});
     assert_true(s.printed[1].back() == "state=3");
     s.run(0, {"close"});

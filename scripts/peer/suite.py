@@ -225,6 +225,20 @@ def many_reads(bed):
                    "wait n=16 ms=30000", f"check off={SINK} len=80000 seed=2")
 
 
+@case("rc: compare-and-swap and fetch-and-add, both ways")
+def atomics(bed):
+    with Pair(bed) as pair:
+        for one, other in pair.both():
+            other.do(f"set off={SINK} value=100")
+            lines = one.do(f"cas off=0 roff={SINK} compare=100 swap=0x1122334455667788", "wait", "get off=0",
+                           f"cas off=8 roff={SINK} compare=1 swap=2", "wait", "get off=8",
+                           f"faa off=16 roff={SINK} add=1", f"faa off=24 roff={SINK} add=0xffffffffffffffff",
+                           "wait n=2", "get off=16", "get off=24")
+            expect(f"what {one.name} found", [line for line in lines if line.startswith("u64")],
+                   ["u64 0x64", "u64 0x1122334455667788", "u64 0x1122334455667788", "u64 0x1122334455667789"])
+            expect(f"what stands at {other.name}", other.do(f"get off={SINK}")[-1], "u64 0x1122334455667788")
+
+
 @case("rc: packet numbers wrap, both ways")
 def psn_wrap(bed):
     with Pair(bed, ours="psn=0xfffffe", theirs="psn=0xfffffd") as pair:
@@ -309,6 +323,10 @@ REFUSALS = (
     ("READ before the beginning", "read len=64 roff=-1", "", REMOTE_ACCESS),
     ("WRITE to memory without the right", "write len=64", "rights=r", REMOTE_ACCESS),
     ("READ of memory without the right", "read len=64", "rights=w", REMOTE_ACCESS),
+    ("an atomic with a wrong key", "faa rkey=0x12345678", "", REMOTE_ACCESS),
+    ("an atomic beyond the end", f"faa roff={Bed.BUFFER}", "", REMOTE_ACCESS),
+    ("an atomic on memory without the right", "faa", "rights=rw", REMOTE_ACCESS),
+    ("an atomic at a queue pair without the right", "cas", "qp_rights=rw", REMOTE_INVALID),
     ("WRITE to a queue pair without the right", "write len=64", "qp_rights=r", REMOTE_INVALID),
     ("READ from a queue pair without the right", "read len=64", "qp_rights=w", REMOTE_INVALID),
 )
@@ -328,6 +346,11 @@ for side_index, side_name in enumerate(("linux", "h4a")):
     for what, line, opening, code in REFUSALS:
         case(f"rc: {side_name} refuses {what} (status {code})")(
             lambda bed, t=side_index, c=line, o=opening, s=code: refused(bed, t, c, o, s))
+
+
+@case("rc: linux refuses an atomic that is not aligned (status 9)")  # it would not post one itself
+def unaligned(bed):
+    refused(bed, 0, "cas roff=4", "", REMOTE_INVALID)
 
 
 @case("rc: a SEND longer than the receive is refused by linux")
@@ -407,6 +430,9 @@ def faulty(bed, gid, netem):
         with Pair(bed, gid, connect_ours="timeout=16", connect_theirs="timeout=16") as pair:
             for one, other in pair.both():
                 every_verb(one, other, sizes, 40 + gid)
+                counter = bed.BUFFER - 8  # each fetch-and-add is executed once, however often it is sent
+                one.do(*(f"faa off={bed.BUFFER - 16} roff={counter} add=3" for _ in range(20)), "wait n=20 ms=50000")
+                expect(f"the counter at {other.name}", other.do(f"get off={counter}")[-1], "u64 0x3c")
     finally:
         bed.faults("")
 
