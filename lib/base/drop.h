@@ -81,6 +81,19 @@ namespace h4a {
   X(kMessageBroken, "message_broken",                                                              \
     "rest of an unreliable message that lost a packet or was refused before")                      \
   X(kCnpUnhandled, "cnp_unhandled", "congestion notification; no controller is attached")          \
+  /* management datagrams and RDMA-CM */                                                           \
+  X(kBadMad, "bad_mad", "management datagram of a wrong size, version or method")                  \
+  X(kUnknownMadClass, "unknown_mad_class", "management class that we do not speak")                \
+  X(kUnknownCmAttribute, "unknown_cm_attribute", "CM message of an unknown kind")                  \
+  X(kBadCmMessage, "bad_cm_message", "CM message whose fields contradict each other or the spec")  \
+  X(kCmWrongPeer, "cm_wrong_peer",                                                                 \
+    "CM message that names other addresses than its packet, or not from the connection's peer")    \
+  X(kCmUnmatched, "cm_unmatched", "CM message for no connection and no listener of ours")          \
+  X(kCmDuplicate, "cm_duplicate", "CM message received already; answered again if it needs it")    \
+  X(kCmUnexpected, "cm_unexpected", "CM message that the connection does not take in this state")  \
+  X(kCmRefused, "cm_refused", "connection request answered with a REJ; it names the reason")       \
+  X(kCmOutputFull, "cm_output_full",                                                               \
+    "a CM answer was not sent for lack of room; the peer repeats")                                 \
   /* capture replay */                                                                             \
   X(kUnknownLinkType, "unknown_link_type", "capture with a link type that is not read")            \
   X(kUnsupportedSuite, "unsupported_suite", "the key is of an ESP suite that is not built")
