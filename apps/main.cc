@@ -9,6 +9,7 @@
 #include "apps/pingpong.h"
 #include "apps/replay.h"
 #include "apps/report.h"
+#include "apps/rping.h"
 #include "apps/serve.h"
 
 namespace {
@@ -38,6 +39,8 @@ int run(int argc, char** argv) {
   add_bench_command(app, bench);
   PingpongArguments pingpong;
   add_pingpong_command(app, pingpong);
+  RpingArguments rping;
+  add_rping_command(app, rping);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -48,6 +51,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("get")) return run_get(get);
   if (app.got_subcommand("bench")) return run_bench(bench);
   if (app.got_subcommand("pingpong")) return run_pingpong(pingpong);
+  if (app.got_subcommand("rping")) return run_rping(rping);
   return exit_code;
 }
 
