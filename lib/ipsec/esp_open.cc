@@ -69,7 +69,9 @@ Drop find_sa(Opening& o, SaFinder& finder) noexcept {
   const Spi spi(load_be32(o.esp()));
   if (spi.value() == 0) return Drop::kBadSpi;
   o.sa = finder.find(spi, f.destination);
-  return o.sa != nullptr ? Drop::kNone : Drop::kNoSa;
+  if (o.sa == nullptr) return Drop::kNoSa;
+  o.frame->association = o.sa->association();
+  return Drop::kNone;
 }
 
 Drop to_drop(ReplayVerdict verdict) noexcept {
@@ -168,7 +170,6 @@ void strip(const Opening& o) noexcept {
   f.trim_front(kInFront);
   f.truncate(f.transport_offset + payload);
   o.ip().rewrite(next_header, payload);
-  f.association = o.sa->association();
 }
 
 /// Plaintext of a frame that goes no further does not stay in its buffer. Spec: RFC 4303 §3.4.4.1.

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kSpiFirst = 256;  // 1..255 are reserved, RFC 4303 §2.1
 
 ipsec::SaConfig make_config(AssociationId id, const verbs::AssociationOptions& options,
-                            verbs::SaOptions&& sa) {
+                            const SaLimits& limits, verbs::SaOptions&& sa) {
   const bool in = sa.direction == verbs::SaDirection::kInbound;
   ipsec::SaConfig c;
   c.spi = sa.spi;
@@ -21,13 +21,15 @@ ipsec::SaConfig make_config(AssociationId id, const verbs::AssociationOptions& o
   c.key = std::move(sa.key);
   c.esn = sa.esn;
   c.replay_window = sa.replay_window;
+  c.soft_limit_blocks = limits.soft_blocks;
+  c.hard_limit_blocks = limits.hard_blocks;
   return c;
 }
 
 }  // namespace
 
-Associations::Associations(std::size_t capacity, Random& random)
-    : capacity_(capacity), random_(random), table_(2 * capacity) {
+Associations::Associations(std::size_t capacity, const SaLimits& limits, Random& random)
+    : capacity_(capacity), limits_(limits), random_(random), table_(2 * capacity) {
   by_id_.reserve(capacity);
 }
 
@@ -49,7 +51,8 @@ Result<AssociationId> Associations::create(const verbs::AssociationOptions& opti
 Result<void> Associations::destroy(AssociationId id) noexcept {
   Association* a = find(id);
   if (a == nullptr) return failure(Error::kNotFound);
-  for (const Spi spi : a->inbound) (void)table_.remove_inbound(spi, a->options.local_address);
+  for (const Inbound& in : a->inbound)
+    (void)table_.remove_inbound(in.spi, a->options.local_address);
   by_id_.erase(id.value());
   return {};
 }
@@ -71,18 +74,18 @@ Result<void> Associations::install(AssociationId id, verbs::SaOptions&& sa) noex
   if (a == nullptr) return failure(Error::kNotFound);
   const Spi spi = sa.spi;
   const bool in = sa.direction == verbs::SaDirection::kInbound;
-  ipsec::SaConfig config = make_config(id, a->options, std::move(sa));
+  ipsec::SaConfig config = make_config(id, a->options, limits_, std::move(sa));
   if (in) {
     const auto added = table_.add_inbound(std::move(config));
     if (!added) return failure(added.error());
-    a->inbound.push_back(spi);
+    a->inbound.push_back({spi, *added, {}});
     return {};
   }
   auto made = ipsec::make_outbound(std::move(config));
   if (!made) return failure(made.error());
   a->outbound = std::move(*made);
   a->outbound_spi = spi;
-  a->soft_limit_reported = a->hard_limit_reported = false;
+  a->outbound_reported = {};
   return {};
 }
 
@@ -95,7 +98,8 @@ Result<void> Associations::remove(AssociationId id, verbs::SaDirection direction
     a->outbound.reset();
     return {};
   }
-  const auto it = std::find(a->inbound.begin(), a->inbound.end(), spi);
+  const auto it = std::find_if(a->inbound.begin(), a->inbound.end(),
+                               [spi](const Inbound& in) { return in.spi == spi; });
   if (it == a->inbound.end()) return failure(Error::kNotFound);
   a->inbound.erase(it);
   return table_.remove_inbound(spi, a->options.local_address);

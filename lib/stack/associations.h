@@ -16,18 +16,34 @@
 
 namespace h4a::stack {
 
+/// Of every SA, in AES blocks: from the first on its key should be changed, after the second it is dead.
+struct SaLimits {
+  std::uint64_t soft_blocks = std::uint64_t{1} << 34;  // DESIGN §6.5
+  std::uint64_t hard_blocks = std::uint64_t{1} << 35;
+};
+
+/// Which of its limits an SA has already reported.
+struct LimitsReported {
+  bool soft = false;
+  bool hard = false;
+};
+
 class Associations {
  public:
+  struct Inbound {
+    Spi spi;
+    const ipsec::InboundSa* sa = nullptr;  // the table's
+    LimitsReported reported;
+  };
   struct Association {
     verbs::AssociationOptions options;
     std::unique_ptr<ipsec::OutboundSa> outbound;  // nullptr until one is installed
     Spi outbound_spi;
-    std::vector<Spi> inbound;
-    bool soft_limit_reported = false;
-    bool hard_limit_reported = false;
+    LimitsReported outbound_reported;
+    std::vector<Inbound> inbound;
   };
 
-  Associations(std::size_t capacity, Random& random);
+  Associations(std::size_t capacity, const SaLimits& limits, Random& random);
 
   [[nodiscard]] Result<AssociationId> create(const verbs::AssociationOptions& options) noexcept;
   /// Also removes its SAs.
@@ -49,6 +65,7 @@ class Associations {
 
  private:
   std::size_t capacity_;
+  SaLimits limits_;
   Random& random_;
   ipsec::SaTable table_;
   boost::unordered_flat_map<std::uint32_t, std::unique_ptr<Association>> by_id_;

@@ -280,8 +280,34 @@ std::size_t Stack::poll_events(std::span<verbs::AsyncEvent> out) noexcept {
   return own + engine_.poll_events(out.subspan(own));
 }
 
-void Stack::raise(const verbs::AsyncEvent& event) noexcept {
-  if (events_.size() < kEventMax) events_.push_back(event);
+// After a burst went through open_burst, whatever became of its frames: those of one association follow one
+// another. Its older SAs, kept while keys change, have limits of their own.
+void Stack::report_inbound_limits(Frames opened) noexcept {
+  AssociationId last = kClear;
+  for (const packet::Frame* f : opened) {
+    if (f->association == last) continue;
+    last = f->association;
+    Associations::Association* const a = associations_.find(last);
+    if (a == nullptr) continue;
+    for (Associations::Inbound& in : a->inbound)
+      report_limits(last, in.sa->soft_limit_reached(), in.sa->exhausted(), in.reported);
+  }
+}
+
+void Stack::report_limits(AssociationId id, bool soft, bool hard,
+                          LimitsReported& reported) noexcept {
+  using Type = verbs::AsyncEvent::Type;
+  if (soft && !reported.soft) reported.soft = raise(Type::kSaSoftLimit, id);
+  if (hard && !reported.hard) reported.hard = raise(Type::kSaHardLimit, id);
+}
+
+bool Stack::raise(verbs::AsyncEvent::Type type, AssociationId id) noexcept {
+  if (events_.size() == kEventMax) return false;
+  verbs::AsyncEvent event;
+  event.type = type;
+  event.association = id;
+  events_.push_back(event);
+  return true;
 }
 
 Result<AssociationId> Stack::create_association(const verbs::AssociationOptions& options) noexcept {

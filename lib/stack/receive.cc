@@ -32,6 +32,7 @@ std::size_t Stack::receive_burst(Instant now) noexcept {
 
   if (esp.count > 0) {
     const std::size_t good = ipsec::open_burst(associations_.inbound_table(), esp.span());
+    report_inbound_limits(esp.span());
     std::copy_n(esp.frames.begin(), good,
                 roce.frames.begin() + static_cast<std::ptrdiff_t>(roce.count));
     roce.count += good;

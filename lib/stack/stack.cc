@@ -10,7 +10,7 @@ Stack::Stack(packet::Port& port, const StackOptions& options, Random& random)
       gateways_(options.gateways),
       random_(random),
       engine_(options.engine, random),
-      associations_(options.association_max, random),
+      associations_(options.association_max, options.sa_limits, random),
       neighbours_(options.neighbour_max),
       paths_(options.engine.qp_max + options.engine.ah_max) {
   path_of_qp_.reserve(options.engine.qp_max);

@@ -31,6 +31,7 @@ struct StackOptions {
   roce::EngineOptions engine;
   std::size_t association_max = 1024;
   std::size_t neighbour_max = 1024;
+  SaLimits sa_limits = {};
 };
 
 /// What one turn of the loop did.
@@ -171,7 +172,6 @@ class Stack final : public verbs::Device {
   void queue(packet::Frame* frame) noexcept;
   [[nodiscard]] std::size_t flush_queue() noexcept;
   void drop(packet::Frame* frame, Drop reason) noexcept;
-  void report_limits(AssociationId id, Associations::Association& a) noexcept;
 
   // device.cc
   [[nodiscard]] Result<void> to_rtr_datagram(Qpn qpn, const verbs::RtrAttributes& a) noexcept;
@@ -180,7 +180,9 @@ class Stack final : public verbs::Device {
   [[nodiscard]] Result<IpAddress> next_hop_to(const IpAddress& destination) const noexcept;
   void remove_path(PathId id) noexcept;
   void forget_path(Qpn qpn) noexcept;
-  void raise(const verbs::AsyncEvent& event) noexcept;
+  void report_inbound_limits(Frames opened) noexcept;
+  void report_limits(AssociationId id, bool soft, bool hard, LimitsReported& reported) noexcept;
+  [[nodiscard]] bool raise(verbs::AsyncEvent::Type type, AssociationId id) noexcept;
 
   packet::Port& port_;
   MacAddress mac_;  // the port's
@@ -195,7 +197,8 @@ class Stack final : public verbs::Device {
   DropCounters drops_;
   StageCycles cycles_;
   static constexpr std::size_t kEventMax = 256;
-  std::vector<verbs::AsyncEvent> events_;  // bounded; when it is full the oldest are kept
+  std::vector<verbs::AsyncEvent>
+      events_;  // bounded; an SA whose event finds no room raises it again
 
   // Frames that are complete and wait for the port. While it is not empty nothing new is built, so it
   // never holds more than one turn's output.

@@ -110,23 +110,9 @@ std::size_t Stack::protect(Frames frames, AssociationId association) noexcept {
   }
   const std::size_t good = ipsec::seal_burst(*a->outbound, frames);
   for (Frame* f : frames.subspan(good)) drop(f, f->drop);
-  report_limits(association, *a);
+  report_limits(association, a->outbound->soft_limit_reached(), a->outbound->exhausted(),
+                a->outbound_reported);
   return good;
-}
-
-void Stack::report_limits(AssociationId id, Associations::Association& a) noexcept {
-  verbs::AsyncEvent event;
-  event.association = id;
-  if (a.outbound->soft_limit_reached() && !a.soft_limit_reported) {
-    a.soft_limit_reported = true;
-    event.type = verbs::AsyncEvent::Type::kSaSoftLimit;
-    raise(event);
-  }
-  if (a.outbound->exhausted() && !a.hard_limit_reported) {
-    a.hard_limit_reported = true;
-    event.type = verbs::AsyncEvent::Type::kSaHardLimit;
-    raise(event);
-  }
 }
 
 void Stack::queue_on_link(Frame* frame, const Path& path, Instant now) noexcept {
