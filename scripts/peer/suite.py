@@ -17,7 +17,7 @@ import sys
 import time
 
 import peer
-from programs import Programs, pingpong
+from programs import Programs, pingpong, refused_by_linux, refused_by_us, rping
 from sides import CaseFailed, OurSide, Pair, PeerSide
 
 OURS = {1: "10.77.0.1/24", 2: "fd77::1/64"}
@@ -452,6 +452,16 @@ for family, gid_index in FAMILY.items():
                  f"{'server' if serves else 'client'}", long=size == 10000)(
                 lambda bed, k=kind, g=gid_index, w=serves, s=size, m=path_mtu:
                 pingpong(bed.programs, k, g, w, s, m))
+
+
+for family, gid_index in FAMILY.items():
+    for serves in (True, False):
+        case(f"cm {family}: rping, h4a rping is {'server' if serves else 'client'}")(
+            lambda bed, g=gid_index, w=serves: rping(bed.programs, g, w))
+    case(f"cm {family}: linux refuses a connection to a port where nobody listens")(
+        lambda bed, g=gid_index: refused_by_linux(bed.programs, g))
+    case(f"cm {family}: h4a refuses a connection to a port where nobody listens")(
+        lambda bed, g=gid_index: refused_by_us(bed.programs, g))
 
 
 # ---- running them -------------------------------------------------------------------------------------------
