@@ -166,7 +166,7 @@ struct CmReq {
   std::uint8_t remote_cm_timeout = 0;  // 4.096 µs × 2^n: how soon the receiver shall answer
   CmTransport transport = CmTransport::kRc;
   bool flow_control = false;
-  Psn starting_psn;
+  Psn starting_psn;                   // at which the receiver's send queue shall begin
   std::uint8_t local_cm_timeout = 0;  // how soon the sender answers
   std::uint8_t retry_count = 0;       // 3 bits
   std::uint16_t pkey = 0;
@@ -268,7 +268,7 @@ struct CmRep {
   std::uint8_t ece_vendor_high = 0;  // reserved, where ECE has its vendor id
   std::uint32_t local_eecn = 0;
   std::uint8_t ece_vendor_middle = 0;
-  Psn starting_psn;
+  Psn starting_psn;  // as in a REQ
   std::uint8_t ece_vendor_low = 0;
   std::uint8_t responder_resources = 0;
   std::uint8_t initiator_depth = 0;

@@ -81,8 +81,9 @@ struct Connection final : TimerNode, boost::intrusive::list_base_hook<> {
   Qpn local_qpn;
   Qpn remote_qpn;
   std::uint32_t remote_qkey = 0;  // UD
-  Psn local_psn;
-  Psn remote_psn;
+  // "Starting PSN" of a REQ or REP is the one at which its receiver shall begin to send (§12.7.31).
+  Psn rq_psn;  // ours: the peer begins with it
+  Psn sq_psn;  // the peer's: we begin with it
   std::uint16_t path_mtu = 0;
   std::uint8_t responder_resources = 0;  // what we serve; a REQ's request until accept()
   std::uint8_t initiator_depth = 0;      // what we send at a time

@@ -112,7 +112,7 @@ Result<verbs::CmId> Manager::connect(const verbs::CmConnectOptions& options, Ins
   c->transaction_id = random_.u64();
   c->remote_port = o.port;
   c->local_qpn = o.qp.qpn;
-  c->local_psn = Psn(random_.u32());
+  c->rq_psn = Psn(random_.u32());
   c->path_mtu = o.path_mtu;
   c->responder_resources = o.type == QpType::kRc ? o.qp.responder_resources : std::uint8_t{0};
   c->initiator_depth = o.type == QpType::kRc ? o.qp.initiator_depth : std::uint8_t{0};
@@ -144,14 +144,14 @@ Result<QpSettings> Manager::settings(verbs::CmId id, const verbs::CmQpParameters
   s.rtr.remote_address = c->peer.remote;
   s.rtr.association = c->peer.association;
   s.rtr.remote_qpn = c->remote_qpn;
-  s.rtr.rq_psn = c->remote_psn;
+  s.rtr.rq_psn = c->rq_psn;
   s.rtr.path_mtu = c->path_mtu;
   s.rtr.max_dest_rd_atomic = passive ? agree_depth(own.responder_resources, c->responder_resources)
                                      : c->responder_resources;
   s.rtr.min_rnr_timer = passive ? own.min_rnr_timer : c->min_rnr_timer;
   s.rtr.hop_limit = c->hop_limit;
   s.rtr.traffic_class = c->traffic_class;
-  s.rts.sq_psn = c->local_psn;
+  s.rts.sq_psn = c->sq_psn;
   s.rts.timeout = c->ack_timeout;
   s.rts.retry_count = c->retry_count;
   s.rts.rnr_retry = c->rnr_retry;

@@ -26,6 +26,29 @@ int drop_pair(void**) {
   return 0;
 }
 
+/// The Starting PSN of a REQ or REP is where its receiver begins to send (IBA vol. 1 §12.7.31), as Linux has it.
+void starting_psns_are_the_receivers(void**) {
+  Pair& p = *g_pair;
+  assert_ok(p.b.listen(Pair::listen_options()));
+  assert_ok(p.a.connect(Pair::connect_options(), p.now));
+  const Output req = p.take(true).at(0);
+  static_cast<void>(p.deliver(true, req));
+  const auto request = Pair::events(p.b).at(0);
+  verbs::CmAcceptOptions accept;
+  accept.qp = Pair::qp(0x200);
+  const QpSettings passive = *p.b.settings(request.id, accept.qp);
+  assert_ok(p.b.accept(request.id, accept, p.now));
+  const Output rep = p.take(false).at(0);
+  static_cast<void>(p.deliver(false, rep));
+  const QpSettings& active = p.replied_settings;
+  const Psn in_req = std::get<net::CmReq>(net::parse_cm(req.mad)->message).starting_psn;
+  const Psn in_rep = std::get<net::CmRep>(net::parse_cm(rep.mad)->message).starting_psn;
+  assert_eq(passive.rts.sq_psn, in_req);
+  assert_eq(active.rtr.rq_psn, in_req);
+  assert_eq(active.rts.sq_psn, in_rep);
+  assert_eq(passive.rtr.rq_psn, in_rep);
+}
+
 void handshake_derives_both_queue_pairs(void**) {
   Pair& p = *g_pair;
   assert_ok(p.b.listen(Pair::listen_options()));
@@ -325,6 +348,7 @@ void stale_connection_ends_both(void**) {
 int main() {
   using namespace h4a::roce::cm;
   const CMUnitTest tests[] = {
+      CM_TEST(starting_psns_are_the_receivers),
       CM_TEST(handshake_derives_both_queue_pairs),
       CM_TEST(disconnect_reaches_both_and_is_forgotten),
       CM_TEST(simultaneous_disconnect),

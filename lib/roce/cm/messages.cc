@@ -48,7 +48,7 @@ void Manager::send_req(Connection& c, const verbs::CmConnectOptions& o) noexcept
   m.initiator_depth = c.initiator_depth;
   m.remote_cm_timeout = options_.response_time;
   m.transport = c.type == verbs::QpType::kUc ? net::CmTransport::kUc : net::CmTransport::kRc;
-  m.starting_psn = c.local_psn;
+  m.starting_psn = c.rq_psn;
   m.local_cm_timeout = options_.response_time;
   m.retry_count = c.retry_count;
   m.pkey = kPkey;
@@ -81,7 +81,7 @@ void Manager::send_rep(Connection& c, const verbs::CmAcceptOptions& o) noexcept 
   m.local_comm_id = c.local_comm_id;
   m.remote_comm_id = c.remote_comm_id;
   m.local_qpn = c.local_qpn;
-  m.starting_psn = c.local_psn;
+  m.starting_psn = c.rq_psn;
   m.responder_resources = c.responder_resources;
   m.initiator_depth = c.initiator_depth;
   m.target_ack_delay = options_.ack_delay;

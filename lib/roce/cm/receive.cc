@@ -175,8 +175,8 @@ Connection& Manager::take_request(const Peer& from, const net::CmMad& mad, const
   c.transaction_id = mad.transaction_id;
   c.service_id = req.service_id;
   c.remote_qpn = req.local_qpn;
-  c.remote_psn = req.starting_psn;
-  c.local_psn = Psn(random_.u32());
+  c.sq_psn = req.starting_psn;
+  c.rq_psn = Psn(random_.u32());
   c.path_mtu = mtu_bytes(req.path_mtu);
   if (c.type == QpType::kRc) {
     c.responder_resources = agree_depth(verbs::kCmReadDepthMax, req.initiator_depth);
@@ -262,7 +262,7 @@ Drop Manager::on_rep(const Peer& from, const net::CmMad& mad, const net::CmRep& 
   }
   c->remote_comm_id = rep.local_comm_id;
   c->remote_qpn = rep.local_qpn;
-  c->remote_psn = rep.starting_psn;
+  c->sq_psn = rep.starting_psn;
   // A peer that claims more than we offered or asked for gets what we offered.
   c->responder_resources = agree_depth(c->responder_resources, rep.initiator_depth);
   c->initiator_depth = agree_depth(c->initiator_depth, rep.responder_resources);
