@@ -24,28 +24,30 @@ void* counted(std::size_t n, std::size_t alignment) {
 }  // namespace
 
 // Every form, so that none is answered by another allocator.
-void* operator new(std::size_t n) {
+[[gnu::noinline]] void* operator new(std::size_t n) {
   return counted(n, alignof(std::max_align_t));
 }
-void* operator new[](std::size_t n) {
+[[gnu::noinline]] void* operator new[](std::size_t n) {
   return counted(n, alignof(std::max_align_t));
 }
-void* operator new(std::size_t n, std::align_val_t a) {
+[[gnu::noinline]] void* operator new(std::size_t n, std::align_val_t a) {
   return counted(n, std::size_t(a));
 }
-void* operator new[](std::size_t n, std::align_val_t a) {
+[[gnu::noinline]] void* operator new[](std::size_t n, std::align_val_t a) {
   return counted(n, std::size_t(a));
 }
-void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
   return counted(n, alignof(std::max_align_t));
 }
-void* operator new[](std::size_t n, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new[](std::size_t n, const std::nothrow_t&) noexcept {
   return counted(n, alignof(std::max_align_t));
 }
-void* operator new(std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t n, std::align_val_t a,
+                                     const std::nothrow_t&) noexcept {
   return counted(n, std::size_t(a));
 }
-void* operator new[](std::size_t n, std::align_val_t a, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new[](std::size_t n, std::align_val_t a,
+                                       const std::nothrow_t&) noexcept {
   return counted(n, std::size_t(a));
 }
 [[gnu::noinline]] void operator delete(void* p) noexcept {
