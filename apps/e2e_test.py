@@ -13,32 +13,18 @@ import glob
 import json
 import os
 import re
-import shutil
-import signal
 import http.client
 import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-H4A = os.path.abspath(sys.argv[1])
+from e2e_support import H4A, WORK, free_port, path, run_cases, run_main, started
+
 with open(H4A, "rb") as binary:
     SANITIZED = b"__asan_init" in binary.read()
-WORK = tempfile.mkdtemp(prefix="h4a-e2e-")
-started = []
-
-
-def path(name):
-    return os.path.join(WORK, name)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Server:
@@ -495,39 +481,18 @@ def may_make_namespaces():
     return os.geteuid() == 0 and subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode == 0
 
 
-def run(cases, server):
-    failed = 0
-    for number, case in enumerate(cases, 1):
-        try:
-            case(server)
-            print("ok %d - %s" % (number, case.__name__), flush=True)
-        except Exception as problem:  # the next case is worth running all the same
-            failed += 1
-            text = str(problem).replace("\n", "\n# ")
-            print("not ok %d - %s\n# %s: %s" % (number, case.__name__, type(problem).__name__, text), flush=True)
-    return failed
-
-
 def main():
     if sys.argv[2] == "veth" and not may_make_namespaces():
         print("1..0 # SKIP network namespaces need root here")
         return 0
     cases = VETH if sys.argv[2] == "veth" else MEMIF
-    print("1..%d" % len(cases), flush=True)
     prepare()
     server = Server() if sys.argv[2] == "memif" else None
-    failed = run(cases, server)
+    failed = run_cases(cases, server)
     if server:
         server.stop()
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    finally:
-        for process in started:
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-        shutil.rmtree(WORK, ignore_errors=True)
+    run_main(main)

@@ -7,32 +7,15 @@ Needs no privileges. Everything is in a temporary folder, and only processes tha
 """
 import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
-import sys
-import tempfile
 import time
 
-H4A = os.path.abspath(sys.argv[1])
-WORK = tempfile.mkdtemp(prefix="h4a-pingpong-")
-started = []
-
-
-def path(name):
-    return os.path.join(WORK, name)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return str(s.getsockname()[1])
+from e2e_support import H4A, free_port, path, run_cases, run_main, started
 
 
 def play(kind, size, *extra, client_size=None, timeout=20):
     """Runs both ends. Returns what they report, which they do in every outcome, with their exit codes."""
-    link, tcp = path("%d.sock" % len(started)), free_port()
+    link, tcp = path("%d.sock" % len(started)), str(free_port())
     common = ["-p", tcp, "-n", "200", "-r", "20", "-c", "--json", "--timeout", str(timeout), *extra]
     server = subprocess.Popen([H4A, "pingpong", kind, "--ip", "10.99.3.1/24", "--port", "memif:%s,role=server" % link,
                                "-s", size, *common], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -80,7 +63,7 @@ def sizes_that_differ_are_told():
 
 def nobody_serves():
     run = subprocess.run([H4A, "pingpong", "rc", "127.0.0.1", "--ip", "10.99.3.2/24", "--port",
-                          "memif:%s,role=server" % path("none.sock"), "-p", free_port()], capture_output=True, text=True,
+                          "memif:%s,role=server" % path("none.sock"), "-p", str(free_port())], capture_output=True, text=True,
                          timeout=60)
     assert run.returncode == 1 and "no ping-pong server on 127.0.0.1" in run.stderr, run
 
@@ -88,26 +71,5 @@ def nobody_serves():
 CASES = [each_kind, rc_in_spite_of_loss, link_local_addresses, sizes_that_differ_are_told, nobody_serves]
 
 
-def main():
-    print("1..%d" % len(CASES), flush=True)
-    failed = 0
-    for number, case in enumerate(CASES, 1):
-        try:
-            case()
-            print("ok %d - %s" % (number, case.__name__), flush=True)
-        except Exception as problem:  # the next case is worth running all the same
-            failed += 1
-            text = str(problem).replace("\n", "\n# ")
-            print("not ok %d - %s\n# %s: %s" % (number, case.__name__, type(problem).__name__, text), flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    finally:
-        for process in started:
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-        shutil.rmtree(WORK, ignore_errors=True)
+    run_main(lambda: 1 if run_cases(CASES) else 0)

@@ -7,20 +7,11 @@ Needs no privileges. Everything is in a temporary folder, and only processes tha
 """
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-H4A = os.path.abspath(sys.argv[1])
-WORK = tempfile.mkdtemp(prefix="h4a-rping-")
-started = []
-
-
-def path(name):
-    return os.path.join(WORK, name)
+from e2e_support import H4A, path, run_cases, run_main, started
 
 
 class Server:
@@ -91,26 +82,5 @@ def refusals_and_bad_lines():
 CASES = [sizes, in_spite_of_loss, many_clients_one_after_the_other, refusals_and_bad_lines]
 
 
-def main():
-    print("1..%d" % len(CASES), flush=True)
-    failed = 0
-    for number, case in enumerate(CASES, 1):
-        try:
-            case()
-            print("ok %d - %s" % (number, case.__name__), flush=True)
-        except Exception as problem:  # the next case is worth running all the same
-            failed += 1
-            text = str(problem).replace("\n", "\n# ")
-            print("not ok %d - %s\n# %s: %s" % (number, case.__name__, type(problem).__name__, text), flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    finally:
-        for process in started:
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-        shutil.rmtree(WORK, ignore_errors=True)
+    run_main(lambda: 1 if run_cases(CASES) else 0)
