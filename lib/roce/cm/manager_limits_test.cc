@@ -1,6 +1,4 @@
 // What peers may not do, limits, datagram services, and arguments.
-#include <memory>
-
 #include "roce/cm/manager.h"
 #include "roce/cm/test_pair.h"
 
@@ -11,20 +9,10 @@ namespace {
 
 using net::CmMessageKind;
 using net::CmRejectReason;
+using test::g_pair;
 using test::host_address;
 using test::Pair;
 using Type = verbs::CmEvent::Type;
-
-std::unique_ptr<Pair> g_pair;
-
-int make_pair(void**) {
-  g_pair = std::make_unique<Pair>();
-  return 0;
-}
-int drop_pair(void**) {
-  g_pair.reset();
-  return 0;
-}
 
 void unmatched_messages(void**) {
   Pair& p = *g_pair;
@@ -288,8 +276,6 @@ void arguments_are_checked(void**) {
 
 }  // namespace
 }  // namespace h4a::roce::cm
-
-#define CM_TEST(f) cmocka_unit_test_setup_teardown(f, make_pair, drop_pair)
 
 int main() {
   using namespace h4a::roce::cm;

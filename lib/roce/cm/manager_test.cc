@@ -1,7 +1,5 @@
 #include "roce/cm/manager.h"
 
-#include <memory>
-
 #include "roce/cm/test_pair.h"
 
 #include "test/test_support.h"
@@ -11,20 +9,10 @@ namespace {
 
 using net::CmMessageKind;
 using net::CmRejectReason;
+using test::g_pair;
 using test::host_address;
 using test::Pair;
 using Type = verbs::CmEvent::Type;
-
-std::unique_ptr<Pair> g_pair;
-
-int make_pair(void**) {
-  g_pair = std::make_unique<Pair>();
-  return 0;
-}
-int drop_pair(void**) {
-  g_pair.reset();
-  return 0;
-}
 
 /// The Starting PSN of a REQ or REP is where its receiver begins to send (IBA vol. 1 §12.7.31), as Linux has it.
 void starting_psns_are_the_receivers(void**) {
@@ -342,8 +330,6 @@ void stale_connection_ends_both(void**) {
 
 }  // namespace
 }  // namespace h4a::roce::cm
-
-#define CM_TEST(f) cmocka_unit_test_setup_teardown(f, make_pair, drop_pair)
 
 int main() {
   using namespace h4a::roce::cm;

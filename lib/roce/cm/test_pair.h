@@ -1,6 +1,7 @@
 // Two managers and the messages between them, one by one: for the tests of the connection manager.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -123,4 +124,19 @@ class Pair {
   verbs::CmId id_a, id_b;
 };
 
+/// The pair of the case that runs; CM_TEST makes a new one for each.
+inline std::unique_ptr<Pair> g_pair;
+
+inline int make_pair(void**) {
+  g_pair = std::make_unique<Pair>();
+  return 0;
+}
+inline int drop_pair(void**) {
+  g_pair.reset();
+  return 0;
+}
+
 }  // namespace h4a::roce::cm::test
+
+#define CM_TEST(f) \
+  cmocka_unit_test_setup_teardown(f, h4a::roce::cm::test::make_pair, h4a::roce::cm::test::drop_pair)
