@@ -126,10 +126,10 @@ void Engine::Impl::receive_one(packet::Frame& frame, Instant now) noexcept {
 }
 
 void Engine::expect(const packet::Frame& frame) noexcept {
-  const PrefetchRange range = impl_->placements.predict(frame.bytes());
-  if (range.size <= kExpectedMax) prefetch(range);
   const Bytes bytes = frame.bytes();
   if (bytes.size() < net::kBthSize) return;
+  const PrefetchRange range = impl_->placements.predict(bytes);
+  if (range.size <= kExpectedMax) prefetch(range);
   const Qpn qpn(load_be24(bytes.data() + 5));
   if (qpn == impl_->expected_qpn) return;
   impl_->expected_qpn = qpn;
